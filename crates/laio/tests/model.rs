@@ -376,7 +376,7 @@ impl Pool {
         while let Ok(taken) = self.jobs.next(member, Duration::MAX, spin) {
             others.extend(self.come(taken.coming));
             if taken.job.is_load(taken.lane) {
-                self.serve_loads(taken.job, member);
+                others.extend(self.serve_loads(taken.job, member));
                 continue;
             }
             self.count(taken.job);
@@ -388,22 +388,35 @@ impl Pool {
     }
 
     /// As `HelperShared::serve_loads`, with two at once.
-    fn serve_loads(&self, first: usize, member: &Member) {
+    fn serve_loads(&self, first: usize, member: &Member) -> Vec<thread::JoinHandle<()>> {
         let mut begun = VecDeque::new();
-        let mut next = Some(first);
+        let (mut next, mut others) = (Some(first), Vec::new());
         loop {
             while let Some(load) = next {
-                self.wait_for(load.saturating_sub(1000));
+                others.extend(self.hang(load));
                 begun.push_back(load);
                 next = self.jobs.begun_load(member, begun.len() < 2).next;
             }
             let Some(oldest) = begun.pop_front() else {
-                return;
+                return others;
             };
             self.jobs.waits_for(member, Some(oldest));
             next = self.jobs.ended_load(member, begun.is_empty()).next;
             self.count(oldest);
         }
+    }
+
+    /// A load that takes long. The context finds that no other job begins.
+    fn hang(&self, load: usize) -> Vec<thread::JoinHandle<()>> {
+        let mut started = Vec::new();
+        if load > 1000 {
+            self.jobs.help_shared();
+            while let Some(member) = self.jobs.order() {
+                started.push(self.start(member));
+            }
+            self.wait_for(load - 1000);
+        }
+        started
     }
 
     fn wait_for(&self, sum: usize) {
@@ -491,11 +504,9 @@ fn no_load_waits_for_an_open_that_hangs() {
     for jobs in [[1100, 100], [1010, 10]] {
         loom::model(move || {
             let pool = Pool::new(2, Starts::Adder);
-            let mut helpers = Vec::from_iter(pool.add(Lane::Bounded, jobs[0]));
-            helpers.extend(pool.add(Lane::Bounded, jobs[1]));
-            pool.jobs.unshare();
-            while let Some(member) = pool.jobs.order() {
-                helpers.push(pool.start(member));
+            let mut helpers = Vec::new();
+            for job in jobs {
+                helpers.extend(pool.add(Lane::Bounded, job));
             }
             pool.finish(helpers, jobs.iter().sum());
         });

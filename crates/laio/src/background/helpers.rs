@@ -148,7 +148,7 @@ impl Helpers {
         Ok(())
     }
 
-    /// Wakes helpers for the jobs that share one, if that has begun none for
+    /// Wakes helpers for the brief jobs that share one, or one for loads, if none was begun for
     /// [`Helpers::SHARED_AT_MOST`]. Returns whether to look again after [`Helpers::SHARED_AT_MOST`].
     /// `renew`: see [`Helpers::reinforce`].
     pub(crate) fn help_shared(&mut self, renew: impl FnOnce(&mut Helpers)) -> bool {
@@ -163,7 +163,9 @@ impl Helpers {
             _ if !any_queued => self.shares_helper = false,
             Some((before, since)) if begun == before => {
                 if since.elapsed() >= Helpers::SHARED_AT_MOST {
-                    self.wake_for_shared(renew);
+                    self.shares_helper = self.shared.jobs.help_shared();
+                    self.progress = None;
+                    self.reinforce(renew);
                 }
             }
             _ => self.progress = Some((begun, Instant::now())),

@@ -27,7 +27,7 @@ pub(crate) struct Crew<J: Queued> {
     spinner: Spinner,
     /// Whether the jobs that could begin are brief, and wait for the helper of those before them.
     pub(super) shares: bool,
-    /// Whether the queued loads wait for no helper that opens another file, because it took too long.
+    /// Whether the queued loads wait for no helper that opens another file.
     spreads_loads: bool,
     brief_queued: usize,
     brief_running: usize,
@@ -178,10 +178,11 @@ impl<J: Queued> Crew<J> {
         self.lanes.next_is_load() && !self.spreads_loads && helpers.any(|one| one.collects)
     }
 
-    /// Lets jobs wait no longer for a helper that has others before them.
-    pub(super) fn unshare(&mut self) {
+    /// Lets jobs wait no longer for the helpers that have others before them. Loads may then wait for
+    /// another helper that opens a file, unless `spreads_loads`.
+    pub(super) fn unshare(&mut self, spreads_loads: bool) {
         self.shares = false;
-        self.spreads_loads = self.lanes.next_is_load();
+        self.spreads_loads = spreads_loads && self.lanes.next_is_load();
         self.helpers.iter_mut().for_each(|one| one.collects = false);
     }
 
@@ -413,7 +414,12 @@ impl<J: Queued> Crew<J> {
 
     /// Whether the queued jobs of the current generation need more helpers.
     pub(crate) fn is_short(&self) -> bool {
-        self.present() < self.lanes.needed()
+        let needed = if self.spreads_loads {
+            self.lanes.needed()
+        } else {
+            self.lanes.needed_with_shared_loads()
+        };
+        self.present() < needed
     }
 
     /// Whether a helper of this generation takes its next job as soon as calls of this lane end.

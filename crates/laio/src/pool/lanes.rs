@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Instant;
 
+/// How many loads a helper begins before it waits for the first.
+pub(crate) const LOADS_AT_ONCE: usize = 8;
+
 /// A job as its queue sees it.
 pub(crate) trait Queued {
     /// What a cancellation names.
@@ -70,6 +73,8 @@ impl Lane {
 #[derive(Debug)]
 pub(crate) struct Lanes<J> {
     bounded: Track<J>,
+    /// How many of its queued jobs are loads.
+    loads: usize,
     unbounded: Track<J>,
     /// [`Limits::helpers`].
     helpers: usize,
@@ -149,9 +154,13 @@ impl<J> Track<J> {
         self.needed() - self.running.min(self.limit.get())
     }
 
-    /// The number of helpers that the lane needs now.
     fn needed(&self) -> usize {
-        (self.running + self.queue.len()).min(self.limit.get())
+        self.needed_for(self.queue.len())
+    }
+
+    /// The number of helpers that the running jobs and so many others need.
+    fn needed_for(&self, queued: usize) -> usize {
+        (self.running + queued).min(self.limit.get())
     }
 }
 
@@ -161,6 +170,7 @@ impl<J: Queued> Lanes<J> {
         let waiting = helpers.max(limits.waiting_helpers as usize);
         Lanes {
             bounded: Track::new(Limit::ByRate(Growth::new(Limits::FIRST_HELPERS, helpers))),
+            loads: 0,
             unbounded: Track::new(Limit::ByRate(Growth::fixed(waiting))),
             helpers,
             remote: Vec::new(),
@@ -177,12 +187,14 @@ impl<J: Queued> Lanes<J> {
     pub(crate) fn add(&mut self, lane: Lane, job: J) -> Result<(), J> {
         let queue_at_limit = self.queue_at_limit;
         let lane = self.existing(lane);
+        let is_load = job.is_load(lane);
         let track = self.track(lane);
         let full = track.running + track.queue.len() >= track.limit.get();
         if full && lane == Lane::Unbounded && !queue_at_limit {
             return Err(job);
         }
         track.queue.push_back(job);
+        self.loads += usize::from(is_load);
         Ok(())
     }
 
@@ -197,6 +209,7 @@ impl<J: Queued> Lanes<J> {
             bounded, unbounded, ..
         } = self;
         if let Some(job) = bounded.begin() {
+            self.loads -= usize::from(job.is_load(Lane::Bounded));
             return Some((Lane::Bounded, job));
         }
         if let Some(job) = unbounded.begin() {
@@ -218,6 +231,7 @@ impl<J: Queued> Lanes<J> {
     /// The next job, if it is a load, for a helper that has begun others.
     pub(crate) fn take_load(&mut self, generation: u32) -> Option<J> {
         let is_next = generation == self.generation && self.next_is_load();
+        self.loads -= usize::from(is_next);
         is_next.then(|| self.bounded.queue.pop_front())?
     }
 
@@ -287,6 +301,7 @@ impl<J: Queued> Lanes<J> {
         });
         self.drop_empty();
         if let Some(job) = removed {
+            self.count_loads();
             return Some((self.generation, job));
         }
         let at = self.earlier.iter().position(|(.., job)| is_it(job))?;
@@ -313,6 +328,13 @@ impl<J: Queued> Lanes<J> {
     /// the lanes together.
     pub(crate) fn needed(&self) -> usize {
         self.tracks().map(Track::needed).sum()
+    }
+
+    /// As [`Lanes::needed`], where loads share helpers.
+    pub(crate) fn needed_with_shared_loads(&self) -> usize {
+        let others = self.bounded.queue.len() - self.loads;
+        let shared = others + self.loads.div_ceil(LOADS_AT_ONCE);
+        self.helpers_for_others() + self.bounded.needed_for(shared)
     }
 
     /// The number of those helpers that calls of lanes other than the bounded one need.
@@ -347,6 +369,7 @@ impl<J: Queued> Lanes<J> {
             track.running = 0;
         }
         self.remote.clear();
+        self.loads = 0;
         self.generation += 1;
     }
 
@@ -360,7 +383,13 @@ impl<J: Queued> Lanes<J> {
     pub(crate) fn take_queued(&mut self, lane: Lane) -> Vec<J> {
         let jobs = self.track(lane).queue.drain(..).collect();
         self.drop_empty();
+        self.count_loads();
         jobs
+    }
+
+    fn count_loads(&mut self) {
+        let is_load = |job: &&J| job.is_load(Lane::Bounded);
+        self.loads = self.bounded.queue.iter().filter(is_load).count();
     }
 
     /// The generations and lanes of the jobs of earlier generations that end by themselves.

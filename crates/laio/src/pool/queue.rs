@@ -28,7 +28,7 @@ pub(crate) struct JobQueue<J: Queued> {
 pub(crate) enum Coming {
     /// A helper that runs, or no helper is needed.
     Helper,
-    /// The helper of earlier brief jobs or loads; [`JobQueue::unshare`] if it makes no progress.
+    /// The helper of earlier brief jobs or loads; [`JobQueue::help_shared`] if it makes no progress.
     Shared,
     /// A helper that the caller must start; [`JobQueue::not_started`] if that fails.
     ToBeStarted(Member),
@@ -262,10 +262,22 @@ impl<J: Queued> JobQueue<J> {
 
     /// Lets brief jobs and loads wait no longer for a helper that they share.
     pub(crate) fn unshare(&self) {
+        self.bring_another(true);
+    }
+
+    /// Brings a helper besides the one that brief jobs or loads share, which makes no progress. Returns
+    /// whether loads may wait for that helper in turn.
+    pub(crate) fn help_shared(&self) -> bool {
+        self.bring_another(false)
+    }
+
+    fn bring_another(&self, spreads_loads: bool) -> bool {
         let mut crew = self.lock();
-        crew.unshare();
+        crew.unshare(spreads_loads);
+        let any_loads = crew.lanes.next_is_load();
         let bring = crew.bring(false);
         self.act(crew, bring);
+        any_loads
     }
 
     /// Returns a helper that the caller must start, if the jobs need more.

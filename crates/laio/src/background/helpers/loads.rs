@@ -1,22 +1,19 @@
 //! Loads ([`Queued::is_load`]): files that a helper opens and brings into memory.
 //!
-//! A helper opens queued files and asks the kernel to read them, up to [`AT_ONCE`], before it waits for the
-//! first. So the disk has many requests, and few threads wait for them: when a helper wakes up, the requests
-//! for its other files have often ended too. A slow file delays at most the [`AT_ONCE`] files of its helper.
+//! A helper opens queued files and asks the kernel to read them, up to [`LOADS_AT_ONCE`], before it waits
+//! for the first. So the disk has many requests, and few threads wait for them: when a helper wakes up, the
+//! requests for its other files have often ended too. A slow file delays at most the files of its helper.
 //! Other loads wait for a helper that makes no progress for at most [`super::Helpers::SHARED_AT_MOST`].
 
 use super::HelperShared;
 use crate::Errno;
 use crate::background::job::{Job, begin_load, end_load};
 use crate::pool::crew::Member;
-use crate::pool::lanes::Queued;
+use crate::pool::lanes::{LOADS_AT_ONCE, Queued};
 use crate::pool::queue::AfterLoad;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
-
-/// How many loads a helper has begun and not ended.
-const AT_ONCE: usize = 8;
 
 /// A load whose file is open, or could not be opened.
 struct Begun {
@@ -29,14 +26,14 @@ impl HelperShared {
     /// Serves a load that the helper has taken, and others as long as some are queued.
     pub(super) fn serve_loads(&self, first: Job, member: &Member) {
         let interruptible = &*member.interruptible;
-        let mut begun = VecDeque::with_capacity(AT_ONCE);
+        let mut begun = VecDeque::with_capacity(LOADS_AT_ONCE);
         let mut next = Some(first);
         loop {
             while let Some(job) = next {
                 let at = Instant::now();
                 let opened = begin_load(&job, interruptible);
                 begun.push_back(Begun { job, opened, at });
-                next = self.begin(self.jobs.begun_load(member, begun.len() < AT_ONCE));
+                next = self.begin(self.jobs.begun_load(member, begun.len() < LOADS_AT_ONCE));
             }
             let Some(oldest) = begun.pop_front() else {
                 return;
