@@ -6,6 +6,7 @@
 pub(crate) mod crew;
 pub(crate) mod growth;
 pub(crate) mod lanes;
+pub(crate) mod loads;
 mod locks;
 pub(crate) mod patience;
 pub(crate) mod queue;

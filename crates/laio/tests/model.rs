@@ -38,7 +38,7 @@ mod sys {
 mod state;
 
 #[path = "../src/proactor/queue.rs"]
-mod queue;
+mod messages;
 
 #[allow(dead_code, reason = "what the model does not need")]
 #[path = "../src/pool/growth.rs"]
@@ -54,21 +54,23 @@ mod crew;
 
 #[allow(dead_code, reason = "what the model does not need")]
 #[path = "../src/pool/queue.rs"]
-mod job_queue;
+mod queue;
+
+#[path = "../src/pool/loads.rs"]
+mod loads;
 
 use crew::{Member, Starts};
-use job_queue::{Coming, JobQueue};
 use laio::{Errno, Limits};
 use lanes::{Lane, Lanes, Queued};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use loom::thread;
+use queue::{Coming, JobQueue};
 use state::{
     APP, CALL, Chained, Gate, SPARE, TAKEN, announce, become_, begin, leave, push, take, take_all,
     with_state,
 };
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The application, which at most one thread may run at a time: loom finds two that touch it.
@@ -278,7 +280,7 @@ fn no_interruption_comes_late() {
 #[test]
 fn a_driver_misses_no_message() {
     loom::model(|| {
-        let queue = Arc::new(queue::Queue::new());
+        let queue = Arc::new(messages::Queue::new());
         let notified = Arc::new(AtomicU32::new(0));
         let producer = |first: u32| {
             let (queue, notified) = (queue.clone(), notified.clone());
@@ -376,7 +378,12 @@ impl Pool {
         while let Ok(taken) = self.jobs.next(member, Duration::MAX, spin) {
             others.extend(self.come(taken.coming));
             if taken.job.is_load(taken.lane) {
-                others.extend(self.serve_loads(taken.job, member));
+                loads::serve(
+                    &self.jobs,
+                    member,
+                    taken.job,
+                    &mut OfModel(self, &mut others),
+                );
                 continue;
             }
             self.count(taken.job);
@@ -384,25 +391,6 @@ impl Pool {
         }
         for other in others {
             other.join().unwrap();
-        }
-    }
-
-    /// As `HelperShared::serve_loads`, with two at once.
-    fn serve_loads(&self, first: usize, member: &Member) -> Vec<thread::JoinHandle<()>> {
-        let mut begun = VecDeque::new();
-        let (mut next, mut others) = (Some(first), Vec::new());
-        loop {
-            while let Some(load) = next {
-                others.extend(self.hang(load));
-                begun.push_back(load);
-                next = self.jobs.begun_load(member, begun.len() < 2).next;
-            }
-            let Some(oldest) = begun.pop_front() else {
-                return others;
-            };
-            self.jobs.waits_for(member, Some(oldest));
-            next = self.jobs.ended_load(member, begun.is_empty()).next;
-            self.count(oldest);
         }
     }
 
@@ -440,6 +428,32 @@ impl Pool {
         }
         assert!(self.jobs.is_empty());
         assert_eq!(*self.sum.0.lock().unwrap(), sum);
+    }
+}
+
+/// Loads that add to the sum, with the helpers that were started for others.
+struct OfModel<'a>(&'a Pool, &'a mut Vec<thread::JoinHandle<()>>);
+
+impl loads::Loads<usize> for OfModel<'_> {
+    type Begun = usize;
+
+    fn begin(&mut self, load: usize) -> Option<usize> {
+        self.1.extend(self.0.hang(load));
+        Some(load)
+    }
+
+    fn id(load: &usize) -> Option<usize> {
+        Some(*load)
+    }
+
+    fn wait(&mut self, _load: &usize) {}
+
+    fn report(&mut self, load: usize) {
+        self.0.count(load);
+    }
+
+    fn bring(&mut self, coming: Coming, _is_short: bool) {
+        self.1.extend(self.0.come(coming));
     }
 }
 
@@ -482,14 +496,21 @@ fn no_shared_job_is_left_while_a_helper_sleeps() {
 #[test]
 fn no_load_is_left_while_a_helper_sleeps() {
     for jobs in [&[100, 200][..], &[100, 10], &[10, 100], &[100, 200, 300]] {
-        for most in [1, 2] {
+        for (most, starts) in [
+            (1, Starts::Adder),
+            (2, Starts::Adder),
+            (1, Starts::Ordered),
+            (2, Starts::Ordered),
+        ] {
             loom::model(move || {
-                let pool = Pool::new(most, Starts::Adder);
+                let pool = Pool::new(most, starts);
                 let mut helpers = Vec::new();
                 for job in jobs {
                     helpers.extend(pool.add(Lane::Bounded, *job));
                 }
-                while let Some(member) = pool.jobs.order() {
+                while starts == Starts::Adder
+                    && let Some(member) = pool.jobs.order()
+                {
                     helpers.push(pool.start(member));
                 }
                 pool.finish(helpers, jobs.iter().sum());

@@ -107,7 +107,7 @@ pub(crate) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Err
 
 /// The first part of [`run`] for a load (`Queued::is_load`). It does not wait for the data: [`end_load`]
 /// does.
-pub(super) fn begin_load(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
+pub(crate) fn begin_load(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
     let result = make(job, interruptible);
     if let (Some(after_open), Ok(fd)) = (job.after_open, result) {
         // SAFETY: as in `run`.
@@ -117,7 +117,7 @@ pub(super) fn begin_load(job: &Job, interruptible: &Interruptible) -> Result<usi
 }
 
 /// `opened`: what [`begin_load`] returned.
-pub(super) fn end_load(job: &Job, opened: Result<usize, Errno>, interruptible: &Interruptible) {
+pub(crate) fn end_load(job: &Job, opened: Result<usize, Errno>, interruptible: &Interruptible) {
     if let (Some(after_open), Ok(fd)) = (job.after_open, opened) {
         // SAFETY: as in `run`.
         unsafe { after_open.end(fd as RawFd, interruptible) };

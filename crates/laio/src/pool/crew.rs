@@ -172,10 +172,12 @@ impl<J: Queued> Crew<J> {
         self.woken + self.looking > 0
     }
 
-    /// Whether a helper takes the next job after the file that it opens.
+    /// Whether the next job waits for a helper that opens a file, and takes it afterwards. The thread that
+    /// adds jobs must see to it that this does not take long.
     fn collects_next(&self) -> bool {
         let mut helpers = self.helpers.iter();
-        self.lanes.next_is_load() && !self.spreads_loads && helpers.any(|one| one.collects)
+        let may_wait = self.starts == Starts::Adder && !self.spreads_loads;
+        may_wait && self.lanes.next_is_load() && helpers.any(|one| one.collects)
     }
 
     /// Lets jobs wait no longer for the helpers that have others before them. Loads may then wait for
@@ -286,7 +288,7 @@ impl<J: Queued> Crew<J> {
         self.lanes.ended_load(member.generation, now) && self.is_short()
     }
 
-    pub(super) fn set_current(&mut self, member: &Member, id: Option<J::Id>) {
+    pub(crate) fn set_current(&mut self, member: &Member, id: Option<J::Id>) {
         self.helper(member).current = id;
     }
 

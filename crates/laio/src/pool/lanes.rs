@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Instant;
 
-/// How many loads a helper begins before it waits for the first.
-pub(crate) const LOADS_AT_ONCE: usize = 8;
+/// How many loads a helper begins before it waits for the first; as few as possible for the model checker.
+pub(crate) const LOADS_AT_ONCE: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// A job as its queue sees it.
 pub(crate) trait Queued {

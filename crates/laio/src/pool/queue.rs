@@ -9,7 +9,7 @@
 //! This file uses only locks and one atomic, so that the model checker can run it; see `tests/model.rs`.
 
 use super::crew::{Bring, Crew, Lull, Member, Phase, Starts};
-use super::lanes::{Lane, Lanes, Queued};
+use super::lanes::{LOADS_AT_ONCE, Lane, Lanes, Queued};
 use super::locks::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering::Relaxed};
 use crate::Errno;
 use crate::sys::interrupt::Interruptible;
@@ -46,7 +46,9 @@ pub(crate) struct Taken<J> {
 pub(crate) struct AfterLoad<J> {
     /// The load that it begins next.
     pub(crate) next: Option<J>,
-    /// Whether the jobs that are left need more helpers than there are.
+    /// Who comes for the jobs that are left.
+    pub(crate) coming: Coming,
+    /// Whether they need more helpers than there are.
     pub(crate) is_short: bool,
 }
 
@@ -182,19 +184,29 @@ impl<J: Queued> JobQueue<J> {
     }
 
     /// A helper has begun a load, and takes another one if it has room. If not, it will wait for the disk:
-    /// another helper comes for what is left.
-    pub(crate) fn begun_load(&self, member: &Member, has_room: bool) -> AfterLoad<J> {
+    /// another helper comes for what is left. `held`: how many loads it has begun; without loads it is done.
+    pub(crate) fn begun_load(&self, member: &Member, held: usize) -> AfterLoad<J> {
         let mut crew = self.lock();
         member.interruptible.rearm();
         crew.end_collecting(member);
-        let next = has_room.then(|| crew.take_load(member)).flatten();
-        let mut is_short = false;
-        if next.is_none() {
-            let bring = crew.bring(false);
-            is_short = crew.lanes.startable() > 0 && crew.is_short();
-            self.act(crew, bring);
+        let has_room = held < LOADS_AT_ONCE;
+        if let Some(next) = has_room.then(|| crew.take_load(member)).flatten() {
+            return AfterLoad {
+                next: Some(next),
+                coming: Coming::Helper,
+                is_short: false,
+            };
         }
-        AfterLoad { next, is_short }
+        if held == 0 {
+            crew.done(member, Lane::Bounded, false, Instant::now());
+        }
+        let bring = crew.bring(false);
+        let is_short = crew.lanes.startable() > 0 && crew.is_short();
+        AfterLoad {
+            next: None,
+            coming: self.act(crew, bring),
+            is_short,
+        }
     }
 
     /// A cancellation of this job interrupts the helper's call from now on.
@@ -215,7 +227,11 @@ impl<J: Queued> JobQueue<J> {
         };
         // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
         member.interruptible.rearm();
-        AfterLoad { next, is_short }
+        AfterLoad {
+            next,
+            coming: Coming::Helper,
+            is_short,
+        }
     }
 
     /// Cancels a job: removes it, or interrupts its call, with the lock, so that its helper cannot go on

@@ -1,19 +1,32 @@
-//! Loads ([`Queued::is_load`]): files that a helper opens and brings into memory.
+//! What the helpers of a context do with loads.
 //!
-//! A helper opens queued files and asks the kernel to read them, up to [`LOADS_AT_ONCE`], before it waits
-//! for the first. So the disk has many requests, and few threads wait for them: when a helper wakes up, the
-//! requests for its other files have often ended too. A slow file delays at most the files of its helper.
 //! Other loads wait for a helper that makes no progress for at most [`super::Helpers::SHARED_AT_MOST`].
 
 use super::HelperShared;
-use crate::Errno;
 use crate::background::job::{Job, begin_load, end_load};
 use crate::pool::crew::Member;
-use crate::pool::lanes::{LOADS_AT_ONCE, Queued};
-use crate::pool::queue::AfterLoad;
-use std::collections::VecDeque;
+use crate::pool::lanes::Queued;
+use crate::pool::loads::{self, Loads};
+use crate::pool::queue::Coming;
+use crate::{Errno, Handle};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
+
+impl HelperShared {
+    /// Serves a load that the helper has taken, and others as long as some are queued.
+    pub(super) fn serve_loads(&self, first: Job, member: &Member) {
+        let mut loads = OfContext {
+            shared: self,
+            member,
+        };
+        loads::serve(&self.jobs, member, first, &mut loads);
+    }
+}
+
+struct OfContext<'a> {
+    shared: &'a HelperShared,
+    member: &'a Member,
+}
 
 /// A load whose file is open, or could not be opened.
 struct Begun {
@@ -22,38 +35,35 @@ struct Begun {
     at: Instant,
 }
 
-impl HelperShared {
-    /// Serves a load that the helper has taken, and others as long as some are queued.
-    pub(super) fn serve_loads(&self, first: Job, member: &Member) {
-        let interruptible = &*member.interruptible;
-        let mut begun = VecDeque::with_capacity(LOADS_AT_ONCE);
-        let mut next = Some(first);
-        loop {
-            while let Some(job) = next {
-                let at = Instant::now();
-                let opened = begin_load(&job, interruptible);
-                begun.push_back(Begun { job, opened, at });
-                next = self.begin(self.jobs.begun_load(member, begun.len() < LOADS_AT_ONCE));
-            }
-            let Some(oldest) = begun.pop_front() else {
-                return;
-            };
-            self.jobs.waits_for(member, oldest.job.id());
-            end_load(&oldest.job, oldest.opened, interruptible);
-            oldest.job.publish_status(oldest.opened);
-            self.patience.note_call(oldest.at.elapsed());
-            next = self.begin(self.jobs.ended_load(member, begun.is_empty()));
-            self.report(oldest.job.handle, oldest.opened);
-        }
+impl Loads<Job> for OfContext<'_> {
+    type Begun = Begun;
+
+    fn begin(&mut self, job: Job) -> Option<Begun> {
+        let at = Instant::now();
+        let opened = begin_load(&job, &self.member.interruptible);
+        Some(Begun { job, opened, at })
     }
 
-    /// Returns the load that a helper begins next. Only the context's own thread may start more helpers.
-    fn begin(&self, AfterLoad { next, is_short }: AfterLoad<Job>) -> Option<Job> {
+    fn id(begun: &Begun) -> Option<Handle> {
+        begun.job.id()
+    }
+
+    fn wait(&mut self, begun: &Begun) {
+        end_load(&begun.job, begun.opened, &self.member.interruptible);
+        begun.job.publish_status(begun.opened);
+        self.shared.patience.note_call(begun.at.elapsed());
+    }
+
+    fn report(&mut self, begun: Begun) {
+        self.shared.report(begun.job.handle, begun.opened);
+    }
+
+    /// Only the context's own thread may start more helpers.
+    fn bring(&mut self, _coming: Coming, is_short: bool) {
         if is_short {
-            self.short_of_helpers.store(true, SeqCst);
-            self.ring();
+            self.shared.short_of_helpers.store(true, SeqCst);
+            self.shared.ring();
         }
-        next
     }
 }
 
@@ -64,7 +74,7 @@ mod tests {
     use crate::background::doorbell::Doorbell;
     use crate::background::helpers::Helpers;
     use crate::pool::lanes::Lane;
-    use crate::{Call, Handle, Limits, table};
+    use crate::{Call, Limits, table};
     use std::collections::HashMap;
     use std::ffi::CString;
     use std::os::fd::{FromRawFd, OwnedFd, RawFd};
