@@ -12,6 +12,7 @@ mod function;
 mod generation;
 mod helper_pool;
 mod inbox;
+mod loads;
 mod local;
 mod one_shot;
 mod queue;

@@ -39,8 +39,9 @@ pub(super) struct HelperPool {
     threads: (Mutex<usize>, Condvar),
 }
 
-enum Work {
+pub(super) enum Work {
     Call(Duty, Rest),
+    Load(Duty, Rest),
     Function(Arc<dyn AnyFunction>),
 }
 
@@ -50,13 +51,17 @@ impl Queued for Work {
 
     fn id(&self) -> Option<usize> {
         match self {
-            Work::Call(duty, _) => Some(id(duty.task())),
+            Work::Call(duty, _) | Work::Load(duty, _) => Some(task_id(duty.task())),
             Work::Function(_) => None,
         }
     }
+
+    fn is_load(&self, _lane: Lane) -> bool {
+        matches!(self, Work::Load(..))
+    }
 }
 
-fn id(task: &Arc<dyn AnyTask>) -> usize {
+pub(super) fn task_id(task: &Arc<dyn AnyTask>) -> usize {
     Arc::as_ptr(task).addr()
 }
 
@@ -64,7 +69,9 @@ impl Work {
     /// Ends it without doing it.
     fn fail(self, errno: Errno) {
         match self {
-            Work::Call(duty, rest) => duty.complete(total(rest.done, Err(errno))),
+            Work::Call(duty, rest) | Work::Load(duty, rest) => {
+                duty.complete(total(rest.done, Err(errno)));
+            }
             Work::Function(function) => guarded(|| function.fail(errno)),
         }
     }
@@ -94,7 +101,12 @@ impl HelperPool {
             let waiting = Vec::new();
             self.lock_lines().push(Line { fd, waiting });
         }
-        self.add(Lane::Bounded, Work::Call(duty, rest));
+        let work = if duty.after_open().is_some() {
+            Work::Load(duty, rest)
+        } else {
+            Work::Call(duty, rest)
+        };
+        self.add(Lane::Bounded, work);
     }
 
     /// Makes a helper run a function, which may wait for others.
@@ -113,7 +125,7 @@ impl HelperPool {
 
     /// Cancels an operation: removes it, or interrupts its call. Returns false if it went to the driver.
     pub(super) fn cancel(&self, task: &Arc<dyn AnyTask>) -> bool {
-        match self.jobs.cancel(id(task), |one| self.interrupt(one)) {
+        match self.jobs.cancel(task_id(task), |one| self.interrupt(one)) {
             Found::Queued(work) => {
                 // Outside of the lock: it completes the operation, which runs code of the program.
                 self.end_line(&work);
@@ -182,7 +194,7 @@ impl HelperPool {
             self.jobs.not_started(&listed);
             for work in self.jobs.take_forsaken() {
                 match work {
-                    Work::Call(duty, rest) => {
+                    Work::Call(duty, rest) | Work::Load(duty, rest) => {
                         let result = make(&Interruptible::default(), &duty, &rest);
                         self.end_line_of(&duty);
                         duty.complete(result);
@@ -218,23 +230,25 @@ impl HelperPool {
                     self.jobs.done(member, lane, false);
                 }
                 Work::Call(duty, rest) => self.serve_call(duty, rest, member, lane),
+                load @ Work::Load(..) => self.serve_loads(load, member),
             }
         }
         member.interruptible.release_thread();
     }
 
     /// Makes the call of an operation and completes it, or passes the operation to the driver.
-    fn serve_call(&self, duty: Duty, rest: Rest, member: &Member, lane: Lane) {
+    fn serve_call(&self, mut duty: Duty, rest: Rest, member: &Member, lane: Lane) {
         let interruptible = &*member.interruptible;
         let begin = Instant::now();
         let job = job_of(&duty, duty.core().call);
         let result = if lane::opens_blocking_file(&job, interruptible) {
-            // From here on a cancellation goes to the driver, and must find the operation there.
             let crew = self.jobs.lock();
-            if !duty.core().is_abandoned() && !interruptible.is_interrupted() {
-                self.driver.push_unchecked([Message::Start(duty, rest)]);
-                self.jobs.done_with(crew, member, lane, false);
-                return self.driver.drop_if_ended();
+            match self.pass_open(duty, rest, interruptible) {
+                Ok(()) => {
+                    self.jobs.done_with(crew, member, lane, false);
+                    return self.drop_if_ended();
+                }
+                Err(cancelled) => duty = cancelled,
             }
             Err(Errno::CANCELED)
         } else {
@@ -245,6 +259,33 @@ impl HelperPool {
         // Before the next operation is handed over, which this helper can take.
         self.jobs.done(member, lane, false);
         duty.complete(result);
+    }
+
+    /// Passes an operation whose `open` may wait for another process to the driver, with the lock of the
+    /// queue: from here on a cancellation goes to the driver, and must find the operation there.
+    ///
+    /// # Errors
+    /// The operation, if it was cancelled.
+    pub(super) fn pass_open(
+        &self,
+        duty: Duty,
+        rest: Rest,
+        interruptible: &Interruptible,
+    ) -> Result<(), Duty> {
+        if duty.core().is_abandoned() || interruptible.is_interrupted() {
+            return Err(duty);
+        }
+        self.driver.push_unchecked([Message::Start(duty, rest)]);
+        Ok(())
+    }
+
+    /// To be called without the lock of the queue after [`HelperPool::pass_open`].
+    pub(super) fn drop_if_ended(&self) {
+        self.driver.drop_if_ended();
+    }
+
+    pub(super) fn jobs(&self) -> &JobQueue<Work> {
+        &self.jobs
     }
 
     /// Interrupts a call, with the lock of the queue. Without a signal the call goes on to its end, which
@@ -266,20 +307,20 @@ impl HelperPool {
         }
     }
 
-    fn order(&self, coming: Coming) {
+    pub(super) fn order(&self, coming: Coming) {
         if let Coming::ToBeStarted(member) = coming {
             self.driver.push([Message::StartHelper(member)]);
         }
     }
 
     fn end_line(&self, work: &Work) {
-        if let Work::Call(duty, _) = work {
+        if let Work::Call(duty, _) | Work::Load(duty, _) = work {
             self.end_line_of(duty);
         }
     }
 
     /// The call of an operation is over: those that wait for it go on.
-    fn end_line_of(&self, duty: &Duty) {
+    pub(super) fn end_line_of(&self, duty: &Duty) {
         let Some(fd) = duty.links().into_iter().find_map(used) else {
             return;
         };
@@ -351,7 +392,7 @@ pub(super) fn takes(
 }
 
 /// A call of an operation, or the rest of one.
-fn job_of(duty: &Duty, call: Call) -> Job {
+pub(super) fn job_of(duty: &Duty, call: Call) -> Job {
     Job {
         after_open: duty.after_open(),
         ..Job::new(table::row(call.number), call)

@@ -3,17 +3,19 @@
 use super::support::{all, all_lazy, block_on, poll_once};
 use crate::harness::{LIMIT, cstring, watch};
 use laio::ops::{
-    FileStatus, Fsync, Mkdir, Name, Open, OpenFile, OpenStat, Read, ReadAt, Seek, Source, Whence,
-    Write, WriteAt,
+    FileStatus, Fsync, Mkdir, Name, Open, OpenFile, OpenStat, Opened, Read, ReadAt, Seek, Source,
+    Whence, Write, WriteAt,
 };
 use laio::{BackendKind, Errno, Limits, Options, Proactor, Rights};
 use laio_testing::limit::wait_until;
 use laio_testing::temp::{file_with, pattern, scratch};
 use std::fs::{self, File};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 fn lazy() -> Proactor {
@@ -52,7 +54,7 @@ fn writes_of_helpers_keep_the_order() {
         for (pending, polled) in writes {
             let (count, _) = match (pending, polled) {
                 (Some(write), _) => block_on(write),
-                (None, std::task::Poll::Ready(output)) => output,
+                (None, Poll::Ready(output)) => output,
                 _ => unreachable!(),
             };
             assert_eq!(count.unwrap(), 50, "{name}");
@@ -60,12 +62,67 @@ fn writes_of_helpers_keep_the_order() {
         for (number, pending, polled) in seeks {
             let position = match (pending, polled) {
                 (Some(seek), _) => block_on(seek),
-                (None, std::task::Poll::Ready(output)) => output,
+                (None, Poll::Ready(output)) => output,
                 _ => unreachable!(),
             };
             assert_eq!(position.unwrap(), (u64::from(number) + 1) * 50, "{name}");
         }
         assert!(fs::read(&path).unwrap() == expected, "{name}");
+    }
+}
+
+/// Loads of which a helper begins several, between files that are not there, FIFOs that wait for their peer,
+/// and futures that are dropped.
+#[test]
+fn loads_all_end() {
+    let _watched = watch("loads_all_end");
+    // No attempt is made for a file that may have to be created.
+    const FLAGS: i32 = libc::O_RDONLY | libc::O_CREAT;
+    const LENGTH: usize = 5_000;
+    let directory = scratch();
+    let root = directory.path();
+    fs::write(root.join("file"), pattern(LENGTH, 1)).expect("a file");
+    let fifo = cstring(root.join("fifo"));
+    // SAFETY: the name is a string.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+    for (name, proactor) in all_lazy() {
+        let check = |number: u32, opened: io::Result<Opened>| {
+            let loaded = opened.map(|opened| opened.loaded());
+            match number {
+                _ if number % 16 == 3 => assert_eq!(loaded.expect("a FIFO"), 0, "{name}"),
+                _ if number % 7 == 0 => {
+                    let error = loaded.expect_err("no directory");
+                    assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{name}");
+                }
+                // Only helpers load.
+                _ if name != "lazy" => drop(loaded.expect("a file")),
+                _ => assert_eq!(loaded.expect("a file"), LENGTH),
+            }
+        };
+        let mut loads = Vec::new();
+        for number in 0..200 {
+            let path = match number {
+                _ if number % 16 == 3 => root.join("fifo"),
+                _ if number % 7 == 0 => root.join("absent/file"),
+                _ => root.join("file"),
+            };
+            let open = Open::new(Name::from_path(path).expect("a name"), FLAGS).mode(0o600);
+            let mut load = proactor.submit(OpenStat::from(open).load(1 << 20));
+            match poll_once(&mut load) {
+                Poll::Ready(opened) => check(number, opened),
+                Poll::Pending if number % 5 == 0 => drop(load),
+                Poll::Pending => loads.push((number, load)),
+            }
+        }
+        let peer = File::options()
+            .read(true)
+            .write(true)
+            .open(root.join("fifo"));
+        let peer = peer.expect("both ends");
+        for (number, load) in loads {
+            check(number, block_on(load));
+        }
+        drop(peer);
     }
 }
 
@@ -392,7 +449,7 @@ fn a_function_has_the_rights_of_its_thread() {
             // SAFETY: takes no pointers; only this thread changes.
             unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
             let refused = read(path.clone()).unwrap_err();
-            assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         };
         std::thread::scope(|scope| scope.spawn(lesser).join().unwrap());
         assert_eq!(read(path.clone()).unwrap(), b"secret");
