@@ -345,3 +345,6 @@ impl<F: AsFd + Clone + 'static> fmt::Debug for RangeRequest<F> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
