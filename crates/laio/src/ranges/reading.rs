@@ -64,6 +64,8 @@ pub struct RangeReads<F> {
     ready: VecDeque<PieceRead>,
     in_flight: usize,
     found: Vec<Option<RangeBytes>>,
+    /// The error of what is not read any more, see [`RangeReads::stop`].
+    stopped: Option<Errno>,
     /// Of ranges whose reads have failed.
     errors: Vec<Option<Errno>>,
     /// The program's memory for each range; empty if it has given none.
@@ -136,6 +138,7 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             ready: VecDeque::new(),
             in_flight: 0,
             found: vec![None; ranges.len()],
+            stopped: None,
             errors: vec![None; ranges.len()],
             memory: Vec::new(),
             stats: RangeStats {
@@ -217,6 +220,9 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             Err(_) => true,
         };
         if !is_complete && is_open {
+            if let Some(errno) = self.stopped {
+                return Err(errno.into());
+            }
             if is_direct {
                 self.stats.repeated += 1;
             }
@@ -230,6 +236,7 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
 
     /// Starts no further reads. The ranges of what was not started have this error.
     pub fn stop(&mut self, errno: Errno) {
+        self.stopped = Some(errno);
         for joined in std::mem::take(&mut self.joined) {
             self.note(&joined.of, errno);
         }
