@@ -14,6 +14,8 @@ mod look;
 mod notify;
 mod operations;
 mod options;
+#[allow(dead_code, reason = "laio_read_ranges will use it")]
+mod range_results;
 mod report;
 mod ret;
 mod sized;
@@ -35,4 +37,5 @@ pub use operations::{
     laio_set_timeout, laio_set_user, laio_submit, laio_take,
 };
 pub use options::laio_options;
+pub use range_results::{laio_range, laio_range_stats, laio_ranges};
 pub use thread::laio_context;
