@@ -14,9 +14,10 @@ mod look;
 mod notify;
 mod operations;
 mod options;
-#[allow(dead_code, reason = "laio_read_ranges will use it")]
 mod range_results;
+mod ranges;
 mod report;
+mod requests;
 mod ret;
 mod sized;
 mod thread;
@@ -38,4 +39,5 @@ pub use operations::{
 };
 pub use options::laio_options;
 pub use range_results::{laio_range, laio_range_stats, laio_ranges};
+pub use ranges::laio_read_ranges;
 pub use thread::laio_context;
