@@ -1,9 +1,10 @@
 //! Ranges of a file: near ranges are read together, and large files may be read past the page cache
 //! (`O_DIRECT`).
 //!
-//! `laio-tokio` and `laio-rt` have this as `File::read_ranges_with` and `File::read_ranges`. This module
-//! plans the reads and interprets their results ([`RangeReads`]); a program that polls a
-//! [`Context`](crate::Context) itself makes a [`RangeRequest`]. It waits for nothing.
+//! `laio-tokio` and `laio-rt` have this as `File::read_ranges_with` and `File::read_ranges`, C has it as
+//! `laio_read_ranges`, and Python as `read_ranges`. This module plans the reads and interprets their results
+//! ([`RangeReads`]); a program that polls a [`Context`](crate::Context) itself makes a [`RangeRequest`]. It
+//! waits for nothing.
 //!
 //! Whatever [`Direct`] says, a range has the bytes that a plain read has: a direct read that fails, or that
 //! ends early, is repeated through the page cache, and the result of that counts. Of a file that is being
