@@ -303,3 +303,46 @@ fn a_dropped_request_is_abandoned() {
         );
     }
 }
+
+/// While the file is cut and grows again, each byte that is read is one that it had.
+#[test]
+fn a_file_that_is_truncated_meanwhile() {
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    let directory = scratch();
+    let name = directory.path().join("file");
+    let text = vec![7u8; 1 << 20];
+    std::fs::write(&name, &text).unwrap();
+    let writer = File::options().write(true).open(&name).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = is_over.clone();
+    let cutter = std::thread::spawn(move || {
+        let mut random = Random::for_test();
+        while !ends.load(SeqCst) {
+            writer.set_len(random.below(1 << 20) as u64).unwrap();
+            writer.write_all_at(&text, 0).unwrap();
+        }
+    });
+    let mut random = Random::for_test();
+    let ranges = [0..1000, 40_960..700_416, (1 << 20) - 1000..2 << 20];
+    let mut context = Context::new(Options::new()).unwrap();
+    for direct in [Direct::Never, Direct::Auto, Direct::Always].repeat(10) {
+        let file = OpenFile::from(File::open(&name).unwrap());
+        let mut memory = Memory::new(&mut random, &ranges);
+        let request = RangeRequest::new(file, ranges.to_vec(), direct);
+        // SAFETY: nothing else uses the memory until the request is over.
+        let mut request = unsafe { request.into_memory(memory.addresses()) };
+        let read = finish(&mut context, &mut request).unwrap();
+        let lengths: Vec<_> = read.bytes.into_iter().map(|it| it.unwrap().len()).collect();
+        for ((start, length), range) in memory.starts.iter().zip(lengths).zip(&ranges) {
+            assert!(length as u64 <= range.end - range.start);
+            // A hole, while the file grows, is zeros.
+            let bytes = &memory.bytes[*start..start + length];
+            assert!(bytes.iter().all(|&byte| byte == 7 || byte == 0));
+        }
+    }
+    is_over.store(true, SeqCst);
+    cutter.join().unwrap();
+}
