@@ -6,7 +6,7 @@ use crate::engine::{Engine, InFlight, Step};
 use crate::error;
 use crate::path::PathArgument;
 use laio::ops::{Mkdir, Open, OpenFile, OpenStat, Unlink};
-use laio::{Context, Handle};
+use laio::{Context, Errno};
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -97,8 +97,8 @@ struct Creating {
 }
 
 impl InFlight for Creating {
-    fn handle(&self) -> Handle {
-        self.inner.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        self.inner.set_key(context, key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
@@ -124,8 +124,8 @@ impl InFlight for Creating {
 struct Removing(Creating);
 
 impl InFlight for Removing {
-    fn handle(&self) -> Handle {
-        self.0.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        self.0.set_key(context, key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
@@ -159,8 +159,8 @@ impl InFlight for Removing {
 struct Ending(Box<dyn InFlight>);
 
 impl InFlight for Ending {
-    fn handle(&self) -> Handle {
-        self.0.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        self.0.set_key(context, key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {

@@ -6,12 +6,14 @@ use crate::engine::{self, Engine, Step};
 use crate::error;
 use crate::left::Left;
 use crate::path::PathArgument;
+use crate::ranges::{self, Devices};
 use crate::reading::{self, Place, READ_MAX};
 use crate::status::stat_result;
 use laio::ops::{
     Advice, Advise, Allocate, Close, CopyRange, FileStatus, Fsync, OpenFile, SendFile, StatFile,
     Truncate, Write, WriteAt,
 };
+use laio::ranges::RangeOptions;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
@@ -27,6 +29,7 @@ pub(crate) struct Descriptor {
     /// What it was when it was opened.
     found: Found,
     left: Left,
+    devices: Devices,
 }
 
 /// What is known of a file from the time when it was opened.
@@ -73,6 +76,7 @@ impl Descriptor {
             name,
             found,
             left: Left::default(),
+            devices: Devices::default(),
         }
     }
 
@@ -156,6 +160,22 @@ impl Descriptor {
         call::make(py, move |py, engine| {
             let length = length.min(READ_MAX as u64) as usize;
             reading::into_bytes(py, engine, file, length, Place::At(offset))
+        })
+    }
+
+    /// Reads ranges, each a pair of its first byte and the byte after its last.
+    fn read_ranges(
+        &self,
+        py: Python<'_>,
+        pairs: Vec<(u64, u64)>,
+        direct: &str,
+        depth: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let ranges = ranges::from_pairs(pairs)?;
+        let options = RangeOptions::new(ranges::direct(direct)?).with_depth(depth);
+        let (file, devices) = (self.file()?, self.devices.clone());
+        call::make(py, move |py, engine| {
+            ranges::read(py, engine, file, devices, ranges, options)
         })
     }
 
@@ -307,6 +327,7 @@ impl Descriptor {
     fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.left.abandon();
         let file = self.take();
+        let devices = self.devices.close();
         // Before the event loop can run, which may close the descriptor with the call.
         if let Some(file) = &file {
             engine::forget(file);
@@ -315,6 +336,7 @@ impl Descriptor {
             let Some(file) = file else {
                 return Ok(Step::Done(py.None()));
             };
+            drop(devices);
             match file.try_into_owned() {
                 Ok(descriptor) => engine.run(py, Close::new(descriptor), nothing),
                 Err(_shared) => Ok(Step::Done(py.None())),

@@ -2,7 +2,7 @@
 
 use crate::error;
 use laio::ops::OpenFile;
-use laio::{Context, Handle, Operation, Options, Outcome, PollOptions, Rights, Ticket};
+use laio::{Context, Errno, Operation, Options, Outcome, PollOptions, Rights, Ticket};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -49,7 +49,8 @@ pub(crate) enum Step {
 
 /// An operation in the background, and what follows it.
 pub(crate) trait InFlight {
-    fn handle(&self) -> Handle;
+    /// Lets the completions of its operations carry the key of its call.
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno>;
     /// Takes the operation's output and continues. Called once its completion was delivered.
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step>;
     /// Cancels the operation. The kernel may use its memory for some time yet.
@@ -211,8 +212,13 @@ impl Engine {
         Ok(key)
     }
 
-    fn put(&mut self, key: u64, next: Box<dyn InFlight>, wake: Option<Py<PyAny>>) -> PyResult<()> {
-        let set = self.context.set_user_data(next.handle(), key);
+    fn put(
+        &mut self,
+        key: u64,
+        mut next: Box<dyn InFlight>,
+        wake: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let set = next.set_key(&mut self.context, key);
         set.map_err(|errno| error::of(errno.into()))?;
         self.waiting.insert(key, Waiting::InFlight { next, wake });
         Ok(())
@@ -279,8 +285,8 @@ impl Engine {
     /// Continues a call without a coroutine, whose completion was delivered.
     fn go_on(&mut self, py: Python<'_>, key: u64, next: Box<dyn InFlight>) {
         // Nothing could take an error.
-        if let Ok(Step::InFlight(next)) = next.resume(py, self)
-            && self.context.set_user_data(next.handle(), key).is_ok()
+        if let Ok(Step::InFlight(mut next)) = next.resume(py, self)
+            && next.set_key(&mut self.context, key).is_ok()
         {
             self.waiting.insert(key, Waiting::Parted(next));
         }
@@ -308,7 +314,12 @@ impl Engine {
                     self.go_on(py, key, next);
                     continue;
                 }
-                _ => continue,
+                // Several of its operations were delivered, and the first has taken them all.
+                Some(waiting) => {
+                    self.waiting.insert(key, waiting);
+                    continue;
+                }
+                None => continue,
             };
             let waiting = if next.waits_for_coroutine() {
                 Waiting::Ready(next)
@@ -360,8 +371,8 @@ where
     O: Operation,
     N: FnOnce(Python<'_>, &mut Engine, O::Output) -> PyResult<Step>,
 {
-    fn handle(&self) -> Handle {
-        self.ticket.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        context.set_user_data(self.ticket.handle(), key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
@@ -430,8 +441,8 @@ impl<F> InFlight for Mapped<F>
 where
     F: FnOnce(Python<'_>, Py<PyAny>) -> PyResult<Py<PyAny>> + 'static,
 {
-    fn handle(&self) -> Handle {
-        self.inner.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        self.inner.set_key(context, key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {

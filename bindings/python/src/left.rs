@@ -7,7 +7,7 @@
 use crate::engine::{self, Engine, InFlight, Step};
 use crate::error;
 use laio::ops::{OpenFile, Read};
-use laio::{Context, Handle, Outcome, Ticket};
+use laio::{Context, Errno, Outcome, Ticket};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -111,8 +111,8 @@ struct Reading {
 }
 
 impl InFlight for Reading {
-    fn handle(&self) -> Handle {
-        self.ticket.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        context.set_user_data(self.ticket.handle(), key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
@@ -139,8 +139,8 @@ struct Taking {
 }
 
 impl InFlight for Taking {
-    fn handle(&self) -> Handle {
-        self.read.handle()
+    fn set_key(&mut self, context: &mut Context, key: u64) -> Result<(), Errno> {
+        self.read.set_key(context, key)
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {

@@ -19,6 +19,7 @@ mod left;
 mod names;
 mod numbers;
 mod path;
+mod ranges;
 mod reading;
 mod status;
 mod whole;

@@ -30,6 +30,7 @@
 #ifndef LAIO_H
 #define LAIO_H
 
+#include <stddef.h> /* size_t */
 #include <stdint.h>
 #include <time.h> /* struct timespec, if the program asks for POSIX */
 
@@ -325,6 +326,92 @@ int laio_forget(struct laio_context *context, int fd);
 
 /* Returns the number of operations in flight or not yet delivered. Errors: EINVAL, EDEADLK. */
 int laio_pending(struct laio_context *context);
+
+/* ---- Ranges of a file ---- */
+
+/* One range, and its result. */
+struct laio_range {
+	uint64_t offset;         /* where it begins in the file */
+	void *buffer;            /* where its bytes go */
+	size_t length;           /* their number */
+	long laio_return_value;  /* the number of bytes read, -1 for an error */
+	int laio_errno;          /* 0, or the error of the read */
+	int laio_reserved;       /* 0 */
+};
+
+/* What a request for ranges has done. Start from LAIO_RANGE_STATS_INIT. */
+struct laio_range_stats {
+	uint32_t size;            /* sizeof(struct laio_range_stats) */
+	uint32_t direct;          /* 1 if reads were direct where that was possible */
+	const char *reason;       /* why, or why not, in words; the string is static */
+	uint64_t reads;           /* served the ranges, after near ranges were joined and large ones split */
+	uint64_t direct_reads;    /* reads from the device */
+	uint64_t direct_bytes;    /* the bytes of these, with what fills blocks */
+	uint64_t cached_reads;    /* reads through the page cache */
+	uint64_t cached_bytes;    /* the bytes of these */
+	uint64_t found_in_cache;  /* of the cached reads: LAIO_DIRECT_AUTO has found the bytes in the cache */
+	uint64_t read_before;     /* or had read them from the device a short time ago */
+	uint64_t file_ends;       /* of the cached reads: the end of a file that is no whole number of blocks */
+	uint64_t repeated;        /* of the cached reads: direct reads that failed or ended early */
+};
+
+#define LAIO_RANGE_STATS_INIT { (uint32_t)sizeof(struct laio_range_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Ranges of one file. Start from LAIO_RANGES_INIT. */
+struct laio_ranges {
+	uint32_t size;                    /* sizeof(struct laio_ranges) */
+	uint32_t flags;                   /* 0: through the page cache; or one of LAIO_DIRECT_* */
+	int fd;                           /* the file */
+	uint32_t depth;                   /* the number of reads in flight at a time; 0: 64 */
+	struct laio_range *ranges;
+	size_t count;                     /* the number of ranges */
+	void *user;                       /* returned with the completion */
+	const struct timespec *timeout;   /* NULL, or the time from now after which the request is cancelled; only
+	                                     laio_read_ranges() reads it */
+	struct laio_range_stats *stats;   /* NULL, or where the statistics go */
+};
+
+#define LAIO_RANGES_INIT(fd, ranges, count) \
+	{ (uint32_t)sizeof(struct laio_ranges), 0, (fd), 0, (ranges), (count), 0, 0, 0 }
+
+/* Files larger than half of the memory are read from the device (O_DIRECT), except what is in the page cache, and
+   what was read from the device a short time ago: that is read through the cache, which keeps it. */
+#define LAIO_DIRECT_AUTO 0x1u
+/* All reads bypass the page cache, where the file system can do that. */
+#define LAIO_DIRECT_ALWAYS 0x2u
+
+/*
+ * Reads ranges of a file, in any order, as pread(2) of each would: fewer bytes than a range has only at the end of
+ * the file. Near ranges are read together, large ones in pieces, `depth` of them at a time. A direct read that
+ * fails is repeated through the page cache. laio_read_ranges(3) says what is promised of a file that is being
+ * written.
+ *
+ * Returns the number of bytes of all ranges. If a read would block, returns -1 with errno EINPROGRESS, and sets
+ * `*handle` (which may be NULL): one completion, with that number, follows when all ranges are read. Other
+ * functions take the handle as any other. The buffers, `ranges` and `stats` belong to the operation until the
+ * completion has been delivered; the request itself does not. `fd` must stay open until then.
+ *
+ * Each range has its own result. If a range has an error, the request has the first error of its ranges, and the
+ * other ranges are read all the same; ranges that were read together fail together. A bad
+ * address of a buffer may end the program.
+ *
+ * Direct reads use a second descriptor of the file, unless `fd` has O_DIRECT. It is closed when the request is over,
+ * which ends the locks that the process has on the file by fcntl(2) (F_SETLK).
+ *
+ * Errors: those of pread(2), and
+ *   EINPROGRESS  it continues in the background
+ *   EAGAIN       the limit of operations is reached (struct laio_options): a request needs up to `depth`
+ *   ENOMEM       there is no memory for a range
+ *   EFAULT       `request`, `ranges` or a buffer is NULL
+ *   EBADF        `fd` is not open for reading
+ *   EINVAL       `size`, `flags` or `timeout` is not valid; a range does not end below 2^64; `context` is not the
+ *                calling thread's
+ *   E2BIG        a field that this library does not know is not 0
+ *   EDEADLK      called from a signal handler that interrupted laio
+ *   and, at the first use in a thread, those of laio_init()
+ * With EFAULT, EINVAL, E2BIG, EDEADLK and those of laio_init() no result of a range is set.
+ */
+long laio_read_ranges(struct laio_context *context, const struct laio_ranges *request, void **handle);
 
 /* ---- Notification of completions ---- */
 

@@ -14,7 +14,10 @@ mod look;
 mod notify;
 mod operations;
 mod options;
+mod range_results;
+mod ranges;
 mod report;
+mod requests;
 mod ret;
 mod sized;
 mod thread;
@@ -35,4 +38,6 @@ pub use operations::{
     laio_set_timeout, laio_set_user, laio_submit, laio_take,
 };
 pub use options::laio_options;
+pub use range_results::{laio_range, laio_range_stats, laio_ranges};
+pub use ranges::laio_read_ranges;
 pub use thread::laio_context;

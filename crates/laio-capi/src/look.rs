@@ -171,7 +171,13 @@ impl From<Counts> for laio_counts {
 /// Operations in flight or not yet delivered: see `laio.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn laio_pending(context: *mut laio_context) -> c_int {
-    with(context, |context| Ok(context.engine.pending() as c_int)).into_c()
+    with(context, |context| Ok(pending(context) as c_int)).into_c()
+}
+
+/// The engine counts each operation of a request.
+fn pending(context: &mut laio_context) -> usize {
+    let surplus = context.requests.surplus();
+    context.engine.pending().saturating_add_signed(-surplus)
 }
 
 /// Returns the statistics: see `laio.h`.
@@ -237,8 +243,8 @@ pub unsafe extern "C" fn laio_call_stats(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_info) -> c_int {
     with(context, |context| {
-        let engine = &context.engine;
-        let about = engine.info();
+        let pending = pending(context);
+        let about = context.engine.info();
         let limits = about.limits();
         let flag = |on, flag| if on { flag } else { 0 };
         let filled = laio_info {
@@ -256,7 +262,7 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
                 0 => u32::MAX,
                 budget => budget,
             },
-            pending: engine.pending() as u32,
+            pending: pending as u32,
             helper_threads: about.helper_threads() as u32,
             memory: about.memory() as u64,
             carriers: limits.carriers,

@@ -1,6 +1,7 @@
 //! Operations: submitting, delivering, cancelling, time-outs.
 
 use crate::completion::{from_pointer, laio_completion};
+use crate::requests::is_request;
 use crate::ret::{IntoC, conclude, failed};
 use crate::sized::{self, Sized32};
 use crate::thread::{LOCAL, laio_context, with};
@@ -147,6 +148,19 @@ pub(crate) unsafe fn poll(
             // No completion would ever arrive.
             timeout = Some(Duration::ZERO);
         }
+        if !context.requests.is_empty() {
+            let mut count = 0;
+            let (engine, notifier) = (&mut context.engine, &context.notifier);
+            let deliver = |completion| {
+                // SAFETY: at most as many as there is room for, by the caller.
+                unsafe { completions.add(count).write(completion) };
+                count += 1;
+            };
+            let polled = context
+                .requests
+                .poll(engine, notifier, most, timeout, deliver);
+            return polled.map(|count| count as c_int);
+        }
         let mut count = 0;
         let deliver = |completion: laio::Completion| {
             // SAFETY: the engine hands over at most as many as there is room for, by the caller.
@@ -178,12 +192,13 @@ pub unsafe extern "C" fn laio_take(
     if completion.is_null() {
         return failed(Errno::FAULT);
     }
-    let taken = with(context, |context| {
-        context.engine.poll_one(from_pointer(handle)?)
+    let taken = with(context, |context| match from_pointer(handle)? {
+        handle if is_request(handle) => context.requests.take(&mut context.engine, handle),
+        handle => context.engine.poll_one(handle).map(Into::into),
     });
     let taken = taken.map(|taken| {
         // SAFETY: by the caller.
-        unsafe { completion.write(taken.into()) };
+        unsafe { completion.write(taken) };
     });
     taken.into_c()
 }
@@ -204,8 +219,9 @@ pub unsafe extern "C" fn laio_peek(status: *const StatusWord) -> c_int {
 /// Cancels an operation: see `laio.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn laio_cancel(context: *mut laio_context, handle: *mut c_void) -> c_int {
-    with(context, |context| {
-        context.engine.cancel(from_pointer(handle)?)
+    with(context, |context| match from_pointer(handle)? {
+        handle if is_request(handle) => context.requests.cancel(&mut context.engine, handle),
+        handle => context.engine.cancel(handle),
     })
     .into_c()
 }
@@ -219,6 +235,9 @@ pub extern "C" fn laio_set_user(
 ) -> c_int {
     with(context, |context| {
         let handle = from_pointer(handle)?;
+        if is_request(handle) {
+            return context.requests.set_user(handle, user);
+        }
         context.engine.set_user_data(handle, user.addr() as u64)
     })
     .into_c()
@@ -237,7 +256,13 @@ pub unsafe extern "C" fn laio_set_timeout(
     with(context, |context| {
         // SAFETY: by the caller.
         let timeout = unsafe { duration(timeout)? };
-        context.engine.set_timeout(from_pointer(handle)?, timeout)
+        match from_pointer(handle)? {
+            handle if is_request(handle) => {
+                let engine = &mut context.engine;
+                context.requests.set_timeout(engine, handle, timeout)
+            }
+            handle => context.engine.set_timeout(handle, timeout),
+        }
     })
     .into_c()
 }
@@ -265,7 +290,7 @@ pub extern "C" fn laio_forget(context: *mut laio_context, fd: c_int) -> c_int {
 ///
 /// # Safety
 /// `time` is null or points to a time.
-unsafe fn duration(time: *const timespec) -> Result<Option<Duration>, Errno> {
+pub(crate) unsafe fn duration(time: *const timespec) -> Result<Option<Duration>, Errno> {
     // SAFETY: by the caller.
     let Some(time) = (unsafe { time.as_ref() }) else {
         return Ok(None);

@@ -66,6 +66,18 @@ pub(crate) unsafe fn write<T: Sized32>(place: *mut T, value: &T) -> Result<(), E
     Ok(())
 }
 
+/// Checks the size of a struct that will be filled.
+///
+/// # Errors
+/// As for [`write`].
+///
+/// # Safety
+/// `place` is null or points to four readable bytes.
+pub(crate) unsafe fn check<T: Sized32>(place: *const T) -> Result<(), Errno> {
+    // SAFETY: by the caller.
+    unsafe { given_size(place) }.map(drop)
+}
+
 /// A struct that is larger than this is a mistake, not a later version: it would be read to its end.
 const SIZE_MAX: usize = 4096;
 

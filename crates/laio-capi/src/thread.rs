@@ -1,5 +1,6 @@
 //! The calling thread's contexts: made on first use, guarded against signal handlers, ended with the thread.
 
+use crate::requests::Requests;
 use laio::{Context, Errno, Notifier, Options};
 use libc::c_void;
 use std::cell::{Cell, RefCell};
@@ -17,6 +18,8 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct laio_context {
     pub(crate) notifier: Notifier,
+    /// Before the engine, whose operations they abandon when the context ends.
+    pub(crate) requests: Requests,
     pub(crate) engine: Context,
 }
 
@@ -225,6 +228,7 @@ impl laio_context {
         let mut engine = Context::new(options)?;
         Ok(Box::into_raw(Box::new(laio_context {
             notifier: engine.notifier(),
+            requests: Requests::default(),
             engine,
         })))
     }

@@ -7,7 +7,8 @@ mod tree;
 
 use header::{Function, declared, exported, header, sources};
 use laio_capi::{
-    laio_aio_counts, laio_call, laio_completion, laio_counts, laio_info, laio_options, laio_stats,
+    laio_aio_counts, laio_call, laio_completion, laio_counts, laio_info, laio_options, laio_range,
+    laio_range_stats, laio_ranges, laio_stats,
 };
 use laio_testing::INAPPLICABLE;
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,6 +226,39 @@ fn layouts() -> Vec<Layout> {
             user,
             timeout,
             status,
+        }),
+        layout!(laio_range {
+            offset,
+            buffer,
+            length,
+            laio_return_value,
+            laio_errno,
+            laio_reserved,
+        }),
+        layout!(laio_range_stats {
+            size,
+            direct,
+            reason,
+            reads,
+            direct_reads,
+            direct_bytes,
+            cached_reads,
+            cached_bytes,
+            found_in_cache,
+            read_before,
+            file_ends,
+            repeated,
+        }),
+        layout!(laio_ranges {
+            size,
+            flags,
+            fd,
+            depth,
+            ranges,
+            count,
+            user,
+            timeout,
+            stats,
         }),
         layout!(laio_counts {
             inline_done,

@@ -1,8 +1,10 @@
 //! Ranges of a file: near ranges are read together, and large files may be read past the page cache
 //! (`O_DIRECT`).
 //!
-//! `laio-tokio` and `laio-rt` have this as `File::read_ranges_with`. This module plans the reads and
-//! interprets their results ([`RangeReads`]); it waits for nothing.
+//! `laio-tokio` and `laio-rt` have this as `File::read_ranges_with` and `File::read_ranges`, C has it as
+//! `laio_read_ranges`, and Python as `read_ranges`. This module plans the reads and interprets their results
+//! ([`RangeReads`]); a program that polls a [`Context`](crate::Context) itself makes a [`RangeRequest`]. It
+//! waits for nothing.
 //!
 //! Whatever [`Direct`] says, a range has the bytes that a plain read has: a direct read that fails, or that
 //! ends early, is repeated through the page cache, and the result of that counts. Of a file that is being
@@ -20,6 +22,7 @@ mod memory;
 mod memory_size;
 mod plan;
 mod reading;
+mod request;
 mod reuse;
 
 pub use choice::{Direct, DirectReason, RangeStats};
@@ -27,6 +30,7 @@ pub use device::{DeviceAccess, DeviceFile, DeviceOpen};
 pub use memory::{POOL_BYTES, Piece, RangeBytes, set_pool_limit};
 pub use plan::{GAP, JOINED_MAX, JoinedRange, join};
 pub use reading::{PieceRead, RangeReads};
+pub use request::{RangeRequest, RequestedRanges};
 
 /// How ranges are read. A [`Direct`] is one with the default depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
 from ._laio import __version__, set_rights, stats
 from ._open import open
 from ._path import Path
+from ._ranges import Ranges, RangeStats
 from ._raw import RawFile
 from ._text import TextFile
 
@@ -19,6 +20,8 @@ __all__ = [
     "DEFAULT_BUFFER_SIZE",
     "BinaryFile",
     "Path",
+    "RangeStats",
+    "Ranges",
     "RawFile",
     "TextFile",
     "__version__",

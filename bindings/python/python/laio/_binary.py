@@ -11,6 +11,10 @@ from ._laio import Call
 from ._raw import PIECE, RawFile, read_to_end
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Literal
+
+    from ._ranges import Ranges
     from ._types import Buffer
 
 # The size of the buffer of a file, in bytes.
@@ -278,6 +282,17 @@ class BinaryFile(RawFile):
         if self._unwritten:
             await self.flush()
         return await super().preadinto(buffer, offset)
+
+    async def read_ranges(
+        self,
+        ranges: Iterable[tuple[int, int]],
+        *,
+        direct: Literal["never", "auto", "always"] = "auto",
+        depth: int = 64,
+    ) -> Ranges:
+        if self._unwritten:
+            await self.flush()
+        return await super().read_ranges(ranges, direct=direct, depth=depth)
 
     async def pwrite(self, data: Buffer, offset: int, /) -> int:
         async with self._turn:

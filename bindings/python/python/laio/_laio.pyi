@@ -6,12 +6,17 @@ from typing import Any, AnyStr, Generic, Literal, TypeVar, final, overload
 
 from _typeshed import ReadableBuffer, StrOrBytesPath, WriteableBuffer
 
+from ._ranges import RangeStats
+
 _T_co = TypeVar("_T_co", covariant=True)
 
 # Status, fields, the file, and parts: bytes, or begin and end in the file.
 _Response = tuple[
     int, list[tuple[bytes, bytes]], "Descriptor | None", list[bytes | tuple[int, int]]
 ]
+
+# All bytes, the part of each range, and what was done.
+_Ranges = tuple[bytes, list[tuple[int, int]], RangeStats]
 
 __version__: str
 
@@ -34,6 +39,9 @@ class Descriptor:
     def size_at_open(self) -> int: ...
     def set_ordered(self) -> None: ...
     def pread(self, length: int, offset: int) -> bytes | Call[bytes]: ...
+    def read_ranges(
+        self, pairs: list[tuple[int, int]], direct: str, depth: int
+    ) -> _Ranges | Call[_Ranges]: ...
     def pread_into(self, buffer: WriteableBuffer, offset: int) -> int | Call[int]: ...
     def read(self, length: int) -> bytes | Call[bytes]: ...
     def read_into(self, buffer: WriteableBuffer) -> int | Call[int]: ...

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from . import _laio
 from ._laio import Call
+from ._ranges import Ranges
 from ._stream import Stream, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Literal
+
     from ._types import Buffer
 
 # A larger read or write is made in pieces, between which the event loop runs. In bytes.
@@ -286,6 +290,21 @@ class RawFile(Stream[bytes]):
         """Reads at ``offset`` into a writable buffer. Returns the number of bytes."""
         result = self._check_readable().pread_into(buffer, offset)
         return await result if type(result) is Call else result
+
+    async def read_ranges(
+        self,
+        ranges: Iterable[tuple[int, int]],
+        *,
+        direct: Literal["never", "auto", "always"] = "auto",
+        depth: int = 64,
+    ) -> Ranges:
+        """Reads ranges, each a pair ``(start, stop)``, in any order. The position stays.
+
+        Near ranges are read together, large ones in pieces, ``depth`` at a time. ``direct`` says whether
+        reads bypass the page cache: ``"auto"`` does so for files larger than half of the memory.
+        """
+        result = self._check_readable().read_ranges(list(ranges), direct, depth)
+        return Ranges(*(await result if type(result) is Call else result))
 
     async def pwrite(self, data: Buffer, offset: int, /) -> int:
         """Writes all of the bytes at ``offset``. The position stays."""

@@ -1,5 +1,6 @@
 //! Whether ranges are read from the device (`O_DIRECT`) or through the page cache, and what was done.
 
+use std::ffi::CStr;
 use std::fmt;
 
 /// Whether [reads of ranges](crate::ranges) bypass the page cache.
@@ -43,19 +44,24 @@ impl DirectReason {
     pub fn is_direct(self) -> bool {
         matches!(self, DirectReason::LargerThanMemory | DirectReason::Asked)
     }
+
+    /// The reason in words, as it is printed, for programs in C.
+    pub fn text(self) -> &'static CStr {
+        match self {
+            DirectReason::NotAsked => c"not direct: not asked for",
+            DirectReason::FitsMemory => c"not direct: the file fits into half of the memory",
+            DirectReason::NoFile => c"not direct: no regular file that is open for reading",
+            DirectReason::FileSystem => c"not direct: not on this file system",
+            DirectReason::Refused => c"not direct: the file cannot be opened with O_DIRECT",
+            DirectReason::LargerThanMemory => c"direct: the file is larger than half of the memory",
+            DirectReason::Asked => c"direct: asked for",
+        }
+    }
 }
 
 impl fmt::Display for DirectReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            DirectReason::NotAsked => "not direct: not asked for",
-            DirectReason::FitsMemory => "not direct: the file fits into half of the memory",
-            DirectReason::NoFile => "not direct: no regular file that is open for reading",
-            DirectReason::FileSystem => "not direct: not on this file system",
-            DirectReason::Refused => "not direct: the file cannot be opened with O_DIRECT",
-            DirectReason::LargerThanMemory => "direct: the file is larger than half of the memory",
-            DirectReason::Asked => "direct: asked for",
-        })
+        formatter.write_str(self.text().to_str().map_err(|_| fmt::Error)?)
     }
 }
 

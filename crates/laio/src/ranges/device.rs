@@ -21,6 +21,13 @@ pub struct DeviceFile<F> {
     pub(super) is_own: bool,
 }
 
+impl<F: AsFd> DeviceFile<F> {
+    /// Whether both are the same descriptor.
+    pub fn is_same(&self, other: &DeviceFile<F>) -> bool {
+        self.file.as_fd().as_raw_fd() == other.file.as_fd().as_raw_fd()
+    }
+}
+
 /// What is left to do for direct reads of a file.
 #[derive(Debug)]
 pub enum DeviceAccess<F> {

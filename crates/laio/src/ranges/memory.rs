@@ -90,6 +90,8 @@ fn block_size(bytes: usize) -> Option<usize> {
 struct Block {
     start: NonNull<u8>,
     size: usize,
+    /// The memory is the program's, and stays with it.
+    is_lent: bool,
 }
 
 // SAFETY: shared, it only has an address; each byte is used by the one piece that has it, or only read.
@@ -110,18 +112,30 @@ impl Block {
             pool.bytes -= size;
             let start = memory.start;
             std::mem::forget(memory);
-            return Ok(Block { start, size });
+            return Ok(Block::own(start, size));
         }
         drop(pool);
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc(layout(size)) });
         let start = start.ok_or_else(refused)?;
-        Ok(Block { start, size })
+        Ok(Block::own(start, size))
+    }
+
+    fn own(start: NonNull<u8>, size: usize) -> Block {
+        let is_lent = false;
+        Block {
+            start,
+            size,
+            is_lent,
+        }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
+        if self.is_lent {
+            return;
+        }
         let memory = Memory {
             start: self.start,
             size: self.size,
@@ -140,6 +154,15 @@ impl Drop for Block {
     }
 }
 
+/// An address in memory of the program, which it has lent for the time of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lent(pub(super) NonNull<u8>);
+
+// SAFETY: an address; who lends the memory promises that nothing else uses it, on any thread.
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
+
 /// A piece of a block, into which one read at a time reads. It alone uses its bytes.
 pub struct Piece {
     block: Arc<Block>,
@@ -154,11 +177,31 @@ pub struct Piece {
 impl Piece {
     /// Allocates a block for `total` bytes, in pieces that begin every `step` bytes.
     pub(super) fn allocate(total: u64, step: u64) -> io::Result<Vec<Piece>> {
-        let block = Arc::new(Block::allocate(total)?);
+        let block = Block::allocate(total)?;
         // The block has the size, so it is a `usize`.
-        let (total, step) = (total as usize, step as usize);
+        Ok(Piece::split(block, total as usize, step))
+    }
+
+    /// Pieces of the program's own memory.
+    ///
+    /// # Safety
+    /// So many bytes from `start` on may be written, and nothing else uses them until the pieces are dropped,
+    /// and the bytes that are made of them.
+    pub(super) unsafe fn lend(Lent(start): Lent, total: usize, step: u64) -> Vec<Piece> {
+        let (size, is_lent) = (total, true);
+        let block = Block {
+            start,
+            size,
+            is_lent,
+        };
+        Piece::split(block, total, step)
+    }
+
+    fn split(block: Block, total: usize, step: u64) -> Vec<Piece> {
+        let block = Arc::new(block);
+        let step = usize::try_from(step).unwrap_or(usize::MAX);
         let pieces = (0..total).step_by(step).map(|start| {
-            let range = start..total.min(start + step);
+            let range = start..total.min(start.saturating_add(step));
             Piece {
                 block: block.clone(),
                 limit: range.len(),
@@ -166,7 +209,7 @@ impl Piece {
                 range,
             }
         });
-        Ok(pieces.collect())
+        pieces.collect()
     }
 
     /// The number of bytes that reads have filled.
@@ -241,6 +284,27 @@ impl RangeBytes {
         let range = start..within(part.end).max(start);
         let block = self.block.clone();
         RangeBytes { block, range }
+    }
+
+    /// The same bytes in memory of the program: where they are, or copied.
+    ///
+    /// # Safety
+    /// As for [`Piece::lend`], for as many bytes as there are.
+    pub(super) unsafe fn moved_to(self, Lent(start): Lent) -> RangeBytes {
+        let length = self.len();
+        if self.as_ptr() != start.as_ptr() {
+            // SAFETY: so many bytes may be written, by the caller; they are no part of a block of the pool.
+            unsafe { start.copy_from_nonoverlapping(NonNull::from(&self[..]).cast(), length) };
+        }
+        let block = Arc::new(Block {
+            start,
+            size: length,
+            is_lent: true,
+        });
+        RangeBytes {
+            block: Some(block),
+            range: 0..length,
+        }
     }
 
     /// The number of bytes of memory that this keeps from the pool.

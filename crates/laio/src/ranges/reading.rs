@@ -2,7 +2,7 @@
 //! the end. It makes no call: programs make the operations that it returns.
 
 use super::choice::{From, RangeStats, place};
-use super::memory::{Piece, RangeBytes};
+use super::memory::{ALIGNMENT, Lent, Piece, RangeBytes};
 use super::plan::{JoinedRange, PIECE, aligned, join, pieces};
 use super::{Direct, DirectReason, device, device::DeviceFile, reuse};
 use crate::Errno;
@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::ptr::NonNull;
 
 /// The reads of one request for ranges of a file.
 ///
@@ -63,6 +64,12 @@ pub struct RangeReads<F> {
     ready: VecDeque<PieceRead>,
     in_flight: usize,
     found: Vec<Option<RangeBytes>>,
+    /// The error of what is not read any more, see [`RangeReads::stop`].
+    stopped: Option<Errno>,
+    /// Of ranges whose reads have failed.
+    errors: Vec<Option<Errno>>,
+    /// The program's memory for each range; empty if it has given none.
+    memory: Vec<Lent>,
     stats: RangeStats,
 }
 
@@ -74,6 +81,7 @@ struct Read {
     start: u64,
     pieces: Vec<Option<Piece>>,
     missing: usize,
+    has_failed: bool,
 }
 
 /// A piece that is being read, as the buffer of its operation.
@@ -130,6 +138,9 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             ready: VecDeque::new(),
             in_flight: 0,
             found: vec![None; ranges.len()],
+            stopped: None,
+            errors: vec![None; ranges.len()],
+            memory: Vec::new(),
             stats: RangeStats {
                 ranges: ranges.len() as u64,
                 reason,
@@ -138,16 +149,31 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         })
     }
 
+    /// Lets the bytes of each range go to memory of the program: read into it where it is aligned as a
+    /// direct read needs, and the range is not read together with others; else copied to it.
+    ///
+    /// # Safety
+    /// There is an address for each range, from which on as many bytes may be written as the range has.
+    /// Nothing else uses them until this, the operations that it has returned, and the bytes that it will
+    /// return are dropped.
+    pub unsafe fn into_memory(mut self, memory: Vec<NonNull<u8>>) -> RangeReads<F> {
+        assert_eq!(memory.len(), self.ranges.len());
+        self.memory = memory.into_iter().map(Lent).collect();
+        self
+    }
+
     /// Returns the reads to start next, at most `most`. There may be more later: when reads in flight are
     /// done.
     ///
     /// # Errors
-    /// `OutOfMemory`.
+    /// `OutOfMemory`; [`RangeReads::error`] of the ranges is `ENOMEM` then.
     pub fn next(&mut self, most: usize) -> io::Result<Vec<ReadAt<F, PieceRead>>> {
         while self.ready.len() < most
             && let Some(joined) = self.joined.pop_front()
         {
-            self.start(joined)?;
+            let of = joined.of.clone();
+            self.start(joined)
+                .inspect_err(|_| self.note(&of, Errno::NOMEM))?;
         }
         let count = self.ready.len().min(most);
         let next: Vec<_> = self.ready.drain(..count).collect();
@@ -158,10 +184,20 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
     /// Takes the output of one of the reads.
     ///
     /// # Errors
-    /// The error of a read, as the plain read of the page cache has it. Nothing further need be read then.
+    /// The error of a read, as the plain read of the page cache has it. A program that goes on gets the
+    /// ranges that are not read together with this one; [`RangeReads::error`] says which have failed.
     pub fn done(&mut self, (result, read): (io::Result<usize>, PieceRead)) -> io::Result<()> {
         self.in_flight -= 1;
-        let mut read = read;
+        let number = read.read;
+        if self.reads[number].has_failed {
+            return Ok(());
+        }
+        self.interpret(result, read)
+            .inspect_err(|error| self.fail(number, error.into()))
+    }
+
+    /// Decides what follows the result of a read.
+    fn interpret(&mut self, result: io::Result<usize>, mut read: PieceRead) -> io::Result<()> {
         let is_direct = read.from == From::Device;
         let stats = &mut self.stats;
         let bytes = if is_direct {
@@ -173,7 +209,7 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         let has_cache = self.device.as_ref().is_none_or(|device| !device.is_own);
         let wanted = read.bytes.end - read.bytes.start;
         let result = match result {
-            Err(error) if error.raw_os_error() == Some(Errno::CANCELED.raw()) => return Err(error),
+            Err(error) if is_end(Errno::from(&error)) => return Err(error),
             Err(error) if !is_direct || !has_cache => return Err(error),
             result => result,
         };
@@ -184,6 +220,9 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             Err(_) => true,
         };
         if !is_complete && is_open {
+            if let Some(errno) = self.stopped {
+                return Err(errno.into());
+            }
             if is_direct {
                 self.stats.repeated += 1;
             }
@@ -193,6 +232,22 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             return Ok(());
         }
         self.keep(read)
+    }
+
+    /// Starts no further reads. The ranges of what was not started have this error.
+    pub fn stop(&mut self, errno: Errno) {
+        self.stopped = Some(errno);
+        for joined in std::mem::take(&mut self.joined) {
+            self.note(&joined.of, errno);
+        }
+        for read in std::mem::take(&mut self.ready) {
+            self.fail(read.read, errno);
+        }
+    }
+
+    /// The error of the read of a range. A range that shares a read with others shares its error.
+    pub fn error(&self, index: usize) -> Option<Errno> {
+        self.errors[index]
     }
 
     /// Whether all reads are done.
@@ -205,6 +260,22 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         let found = self.found.into_iter();
         let bytes = found.map(Option::unwrap_or_default);
         (bytes.collect(), self.stats)
+    }
+
+    /// Gives up a read: its other pieces are not started, and what is in flight counts for nothing.
+    fn fail(&mut self, number: usize, errno: Errno) {
+        self.ready.retain(|read| read.read != number);
+        let read = &mut self.reads[number];
+        read.has_failed = true;
+        read.pieces.clear();
+        let of = read.joined.of.clone();
+        self.note(&of, errno);
+    }
+
+    fn note(&mut self, of: &[usize], errno: Errno) {
+        for &index in of {
+            self.errors[index].get_or_insert(errno);
+        }
     }
 
     /// Allocates the memory of a read, and decides where each piece is read.
@@ -225,12 +296,17 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         }
         let block = self.device.as_ref().map_or(1, |device| device.block);
         let wide = aligned(bytes, block);
-        let memory = Piece::allocate(wide.end - wide.start, PIECE)?;
-        let (read, wanted) = (self.reads.len(), bytes.end);
+        let wanted = bytes.end;
+        let memory = match self.lent(&joined.of, &wide) {
+            Some(pieces) => pieces,
+            None => Piece::allocate(wide.end - wide.start, PIECE)?,
+        };
+        let read = self.reads.len();
         self.reads.push(Read {
             start: wide.start,
             missing: memory.len(),
             pieces: memory.iter().map(|_| None).collect(),
+            has_failed: false,
             joined,
         });
         for (number, (mut piece, bytes)) in memory.into_iter().zip(pieces(wide)).enumerate() {
@@ -249,6 +325,20 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             });
         }
         Ok(())
+    }
+
+    /// The program's memory for these bytes of the file, if all of them belong there, and can be read there.
+    fn lent(&self, of: &[usize], bytes: &Range<u64>) -> Option<Vec<Piece>> {
+        let &[only] = of else {
+            return None;
+        };
+        let &start = self.memory.get(only)?;
+        let range = &self.ranges[only];
+        let is_aligned = self.device.is_none() || start.0.addr().get().is_multiple_of(ALIGNMENT);
+        let fits = bytes.start == range.start && bytes.end <= range.end;
+        let total = usize::try_from(bytes.end - bytes.start).ok()?;
+        // SAFETY: by the caller of `into_memory`; no other range has this memory.
+        (is_aligned && fits).then(|| unsafe { Piece::lend(start, total, PIECE) })
     }
 
     fn place(&self, bytes: &Range<u64>) -> From {
@@ -303,6 +393,14 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
             (index, all.slice(range.start - start..range.end - start))
         });
         let parts: Vec<_> = parts.collect();
+        if !self.memory.is_empty() {
+            for (index, bytes) in parts {
+                // SAFETY: by the caller of `into_memory`.
+                let bytes = unsafe { bytes.moved_to(self.memory[index]) };
+                self.found[index] = Some(bytes);
+            }
+            return Ok(());
+        }
         // Small ranges, far from each other, would keep the memory of all that is between them.
         let needs = parts.iter().map(|(_, bytes)| bytes.needs());
         let is_sparse = needs.fold(0, usize::saturating_add) < all.holds() / 2;
@@ -311,6 +409,11 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         }
         Ok(())
     }
+}
+
+/// Whether an errno means that the program no longer wants the result: `ECANCELED`, or `ETIME` of a time-out.
+fn is_end(errno: Errno) -> bool {
+    errno == Errno::CANCELED || errno == Errno::TIME
 }
 
 #[cfg(test)]
