@@ -3,6 +3,7 @@
 //! processor.
 //!
 //! [`Watch`] looks at the threads of a process and of its children. [`Report`] has what was found.
+//! [`OwnThread`] is for programs that watch themselves.
 
 mod calls;
 mod candidates;
@@ -12,6 +13,7 @@ mod idle;
 mod json;
 mod mappings;
 mod memory;
+mod own;
 mod proc_files;
 mod processes;
 mod records;
@@ -26,6 +28,7 @@ mod watch;
 
 pub use html::html;
 pub use json::json;
+pub use own::{OwnLook, OwnThread, Place};
 pub use report::{Cause, Details, Entry, Key, Means, Moment, Report};
 pub use stack::Frame;
 pub use text::{length, means, text};

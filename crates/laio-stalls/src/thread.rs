@@ -2,7 +2,7 @@
 
 use crate::idle::EventLoop;
 use crate::mappings::{self, Mapping};
-use crate::proc_files::{self, BlockedCall, Position};
+use crate::proc_files::{self, BlockedCall, Position, Times};
 use crate::records::Records;
 use crate::report::{Cause, Key};
 use crate::stack::Frame;
@@ -74,10 +74,10 @@ impl WatchedThread {
         })
     }
 
-    /// Where the thread is, and how often it has got a processor before.
-    pub(crate) fn where_it_is(&self) -> Option<(Position, u64)> {
-        let turns = proc_files::times(&self.times)?.turns;
-        Some((proc_files::position(&self.position)?, turns))
+    /// Where the thread is, and what the scheduler had counted before.
+    pub(crate) fn where_it_is(&self) -> Option<(Position, Times)> {
+        let times = proc_files::times(&self.times)?;
+        Some((proc_files::position(&self.position)?, times))
     }
 
     /// The wait that lasts, with its length, if it is not idle and longer than this.

@@ -1,0 +1,204 @@
+//! Looks at threads of this process, for programs that watch themselves.
+
+use crate::proc_files::{BlockedCall, Position};
+use crate::report::Cause;
+use crate::stack::{self, Frame};
+use crate::symbols::Symbols;
+use crate::thread::{Description, WatchedThread};
+use crate::{calls, idle, mappings};
+use std::fmt;
+use std::io;
+
+/// A thread of this process.
+#[derive(Debug)]
+pub struct OwnThread(WatchedThread);
+
+/// Where a thread was at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnLook {
+    /// How often the thread had got a processor. If it is the same in two looks, the thread did not run
+    /// between them.
+    pub turns: u64,
+    /// How long it had run, in nanoseconds.
+    pub run: u64,
+    /// How long it had waited for a processor while it could have run, in nanoseconds.
+    pub delay: u64,
+    call: Option<BlockedCall>,
+}
+
+/// What a thread was in.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Why it did not go on. `None` if it ran, or waited for a processor.
+    pub cause: Option<Cause>,
+    /// The name of the call, or what takes its place.
+    pub call: &'static str,
+    /// The file, the peer or the child; empty where there is no such thing.
+    pub subject: String,
+    /// What laio would do.
+    pub remedy: &'static str,
+    /// Where in the program: the innermost function first.
+    pub stack: Vec<Frame>,
+}
+
+impl OwnThread {
+    /// Opens the files of a thread.
+    ///
+    /// # Errors
+    /// If this process has no such thread, or `/proc` is not there.
+    pub fn open(tid: u32) -> io::Result<OwnThread> {
+        WatchedThread::open(std::process::id(), tid).map(OwnThread)
+    }
+
+    /// Its name when it was opened.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Looks where it is. `None` if it has ended.
+    pub fn look(&self) -> Option<OwnLook> {
+        let (position, times) = self.0.where_it_is()?;
+        Some(OwnLook {
+            turns: times.turns,
+            run: times.run,
+            delay: times.delay,
+            call: match position {
+                Position::Running => None,
+                Position::Blocked(call) => Some(call),
+            },
+        })
+    }
+
+    /// Finds out what it was in at a look. The file of a call is right if it is there still.
+    pub fn place(&self, look: &OwnLook) -> Place {
+        let Some(call) = look.call else {
+            return Place::default();
+        };
+        let Description { key, .. } = self.0.complete(self.0.describe(&call));
+        let remedy = match key.cause {
+            Cause::Call => calls::row(&call).map_or("", |row| calls::remedy(row, &key.subject)),
+            cause => calls::other_remedy(cause, &key.subject),
+        };
+        Place {
+            cause: Some(key.cause),
+            call: key.call,
+            subject: key.subject,
+            remedy,
+            stack: Vec::new(),
+        }
+    }
+
+    /// Returns the program's functions at a look, the innermost first. It reads the symbols of the files in
+    /// which they are.
+    pub fn stack(&self, look: &OwnLook) -> Vec<Frame> {
+        let Some(call) = look.call else {
+            return Vec::new();
+        };
+        let mut frames = stack::read(self.0.pid, &call);
+        let mut symbols = Symbols::default();
+        frames.iter_mut().for_each(|frame| symbols.name(frame));
+        frames
+    }
+}
+
+impl OwnLook {
+    /// Whether it was blocked.
+    pub fn is_blocked(&self) -> bool {
+        self.call.is_some()
+    }
+
+    /// Whether it waited in epoll, `poll`, `select`, a ring or Linux AIO.
+    pub fn waits_for_events(&self) -> bool {
+        self.call.as_ref().is_some_and(idle::is_for_events)
+    }
+
+    /// Whether it waited for another thread.
+    pub fn waits_for_a_thread(&self) -> bool {
+        self.call.as_ref().is_some_and(calls::is_futex)
+    }
+
+    /// How deep its stack was, in bytes; 0 if it was not blocked.
+    pub fn depth(&self) -> u64 {
+        let Some(call) = self.call else { return 0 };
+        let mappings = mappings::read(std::process::id());
+        let stack = mappings.iter().find(|mapping| mapping.contains(call.stack));
+        stack.map_or(0, |stack| stack.end - call.stack)
+    }
+}
+
+/// The call and its file.
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.cause, self.subject.is_empty()) {
+            (None, _) => formatter.write_str("running"),
+            (Some(_), true) => formatter.write_str(self.call),
+            (Some(_), false) => write!(formatter, "{} {}", self.call, self.subject),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_thread_that_reads_a_pipe() {
+        let (mut from, mut to) = io::pipe().unwrap();
+        let (say, tid) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            say.send(tid as u32).unwrap();
+            from.read_exact(&mut [0]).unwrap();
+        });
+        let thread = OwnThread::open(tid.recv().unwrap()).unwrap();
+        // Until it has come to the call, and not to a lock before it.
+        let look = loop {
+            let look = thread.look().unwrap();
+            if thread.place(&look).call == "read" {
+                break look;
+            }
+            std::thread::yield_now();
+        };
+        let place = thread.place(&look);
+        assert_eq!(
+            (place.cause, place.to_string()),
+            (Some(Cause::Call), "read a pipe".to_owned())
+        );
+        assert_eq!(
+            place.remedy,
+            "laio attempts it, then waits on the ring or for readiness"
+        );
+        assert!(look.is_blocked() && !look.waits_for_events() && !look.waits_for_a_thread());
+        assert!(look.depth() > 0);
+        assert!(!thread.stack(&look).is_empty());
+        to.write_all(&[0]).unwrap();
+        reader.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_runs() {
+        let (say, tid) = std::sync::mpsc::channel();
+        let ends = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let end = ends.clone();
+        let runner = std::thread::spawn(move || {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            say.send(tid as u32).unwrap();
+            while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let thread = OwnThread::open(tid.recv().unwrap()).unwrap();
+        let look = loop {
+            let look = thread.look().unwrap();
+            if !look.is_blocked() {
+                break look;
+            }
+        };
+        assert_eq!(thread.place(&look).to_string(), "running");
+        assert!(thread.stack(&look).is_empty() && look.depth() == 0);
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        runner.join().unwrap();
+        assert!(OwnThread::open(u32::MAX).is_err());
+    }
+}
