@@ -50,6 +50,20 @@ impl OwnThread {
         WatchedThread::open(std::process::id(), tid).map(OwnThread)
     }
 
+    /// Opens the files of the calling thread.
+    ///
+    /// # Errors
+    /// If `/proc` is not there.
+    pub fn current() -> io::Result<OwnThread> {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        OwnThread::open(tid as u32)
+    }
+
+    /// Its number.
+    pub fn tid(&self) -> u32 {
+        self.0.tid
+    }
+
     /// Its name when it was opened.
     pub fn name(&self) -> &str {
         &self.0.name
@@ -145,13 +159,12 @@ mod tests {
     #[test]
     fn a_thread_that_reads_a_pipe() {
         let (mut from, mut to) = io::pipe().unwrap();
-        let (say, tid) = std::sync::mpsc::channel();
+        let (say, thread) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get();
-            say.send(tid as u32).unwrap();
+            say.send(OwnThread::current().unwrap()).unwrap();
             from.read_exact(&mut [0]).unwrap();
         });
-        let thread = OwnThread::open(tid.recv().unwrap()).unwrap();
+        let thread = thread.recv().unwrap();
         // Until it has come to the call, and not to a lock before it.
         let look = loop {
             let look = thread.look().unwrap();
@@ -178,17 +191,16 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs() {
-        let (say, tid) = std::sync::mpsc::channel();
+        let (say, thread) = std::sync::mpsc::channel();
         let ends = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let end = ends.clone();
         let runner = std::thread::spawn(move || {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get();
-            say.send(tid as u32).unwrap();
+            say.send(OwnThread::current().unwrap()).unwrap();
             while !end.load(std::sync::atomic::Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        let thread = OwnThread::open(tid.recv().unwrap()).unwrap();
+        let thread = thread.recv().unwrap();
         let look = loop {
             let look = thread.look().unwrap();
             if !look.is_blocked() {
