@@ -1,17 +1,22 @@
 //! Looks at threads of this process, for programs that watch themselves.
 
-use crate::proc_files::{BlockedCall, Position};
+use crate::description::Description;
+use crate::proc_files::{BlockedCall, Position, ThreadFiles};
 use crate::report::Cause;
+#[cfg(feature = "watch")]
 use crate::stack::{self, Frame};
+#[cfg(feature = "watch")]
 use crate::symbols::Symbols;
-use crate::thread::{Description, WatchedThread};
 use crate::{calls, idle, mappings};
 use std::fmt;
 use std::io;
 
 /// A thread of this process.
 #[derive(Debug)]
-pub struct OwnThread(WatchedThread);
+pub struct OwnThread {
+    tid: u32,
+    files: ThreadFiles,
+}
 
 /// Where a thread was at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +42,6 @@ pub struct Place {
     pub subject: String,
     /// What laio would do.
     pub remedy: &'static str,
-    /// Where in the program: the innermost function first.
-    pub stack: Vec<Frame>,
 }
 
 impl OwnThread {
@@ -47,7 +50,8 @@ impl OwnThread {
     /// # Errors
     /// If this process has no such thread, or `/proc` is not there.
     pub fn open(tid: u32) -> io::Result<OwnThread> {
-        WatchedThread::open(std::process::id(), tid).map(OwnThread)
+        let files = ThreadFiles::open(std::process::id(), tid)?;
+        Ok(OwnThread { tid, files })
     }
 
     /// Opens the files of the calling thread.
@@ -61,17 +65,18 @@ impl OwnThread {
 
     /// Its number.
     pub fn tid(&self) -> u32 {
-        self.0.tid
+        self.tid
     }
 
     /// Its name when it was opened.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.files.name
     }
 
     /// Looks where it is. `None` if it has ended.
     pub fn look(&self) -> Option<OwnLook> {
-        let (position, times) = self.0.where_it_is()?;
+        let times = self.files.times()?;
+        let position = self.files.position()?;
         Some(OwnLook {
             turns: times.turns,
             run: times.run,
@@ -88,27 +93,25 @@ impl OwnThread {
         let Some(call) = look.call else {
             return Place::default();
         };
-        let Description { key, .. } = self.0.complete(self.0.describe(&call));
-        let remedy = match key.cause {
-            Cause::Call => calls::row(&call).map_or("", |row| calls::remedy(row, &key.subject)),
-            cause => calls::other_remedy(cause, &key.subject),
-        };
+        let pid = std::process::id();
+        let description = Description::of(pid, self.tid, &self.files.name, &call);
+        let description = description.complete(pid, None);
         Place {
-            cause: Some(key.cause),
-            call: key.call,
-            subject: key.subject,
-            remedy,
-            stack: Vec::new(),
+            cause: Some(description.key.cause),
+            call: description.key.call,
+            remedy: description.remedy(&call),
+            subject: description.key.subject,
         }
     }
 
     /// Returns the program's functions at a look, the innermost first. It reads the symbols of the files in
     /// which they are.
+    #[cfg(feature = "watch")]
     pub fn stack(&self, look: &OwnLook) -> Vec<Frame> {
         let Some(call) = look.call else {
             return Vec::new();
         };
-        let mut frames = stack::read(self.0.pid, &call);
+        let mut frames = stack::read(std::process::id(), &call);
         let mut symbols = Symbols::default();
         frames.iter_mut().for_each(|frame| symbols.name(frame));
         frames
@@ -184,6 +187,7 @@ mod tests {
         );
         assert!(look.is_blocked() && !look.waits_for_events() && !look.waits_for_a_thread());
         assert!(look.depth() > 0);
+        #[cfg(feature = "watch")]
         assert!(!thread.stack(&look).is_empty());
         to.write_all(&[0]).unwrap();
         reader.join().unwrap();
@@ -208,7 +212,9 @@ mod tests {
             }
         };
         assert_eq!(thread.place(&look).to_string(), "running");
-        assert!(thread.stack(&look).is_empty() && look.depth() == 0);
+        #[cfg(feature = "watch")]
+        assert!(thread.stack(&look).is_empty());
+        assert_eq!(look.depth(), 0);
         ends.store(true, std::sync::atomic::Ordering::Relaxed);
         runner.join().unwrap();
         assert!(OwnThread::open(u32::MAX).is_err());

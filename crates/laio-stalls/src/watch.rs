@@ -2,12 +2,13 @@
 
 use crate::calls;
 use crate::candidates::Candidates;
+use crate::description::Description;
 use crate::processes::{self, Processes};
 use crate::records::Records;
 use crate::report::{Cause, Details, Key, Report};
 use crate::stack;
 use crate::symbols::Symbols;
-use crate::thread::{Description, WatchedThread};
+use crate::thread::WatchedThread;
 use crate::waits::{Change, Wait};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
@@ -311,15 +312,10 @@ impl Watch {
     }
 
     fn add(&mut self, description: Description, wait: &Wait, length: u64, is_unfinished: bool) {
+        let remedy = description.remedy(&wait.call);
         let Description { key, stack, .. } = description;
         let details = Details {
-            remedy: match key.cause {
-                Cause::Call => {
-                    let row = calls::row(&wait.call);
-                    row.map_or("", |row| calls::remedy(row, &key.subject))
-                }
-                cause => calls::other_remedy(cause, &key.subject),
-            },
+            remedy,
             stack,
             is_unfinished,
         };
