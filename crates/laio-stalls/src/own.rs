@@ -10,6 +10,7 @@ use crate::symbols::Symbols;
 use crate::{calls, idle, mappings};
 use std::fmt;
 use std::io;
+use std::time::Instant;
 
 /// A thread of this process.
 #[derive(Debug)]
@@ -28,13 +29,14 @@ pub struct OwnLook {
     pub run: u64,
     /// How long it had waited for a processor while it could have run, in nanoseconds.
     pub delay: u64,
+    at: Instant,
     call: Option<BlockedCall>,
 }
 
 /// What a thread was in.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// Why it did not go on. `None` if it ran, or waited for a processor.
+    /// Why it did not go on. `None` if it ran, and if it is not known that it waited for a processor.
     pub cause: Option<Cause>,
     /// The name of the call, or what takes its place.
     pub call: &'static str,
@@ -81,6 +83,7 @@ impl OwnThread {
             turns: times.turns,
             run: times.run,
             delay: times.delay,
+            at: Instant::now(),
             call: match position {
                 Position::Running => None,
                 Position::Blocked(call) => Some(call),
@@ -88,10 +91,16 @@ impl OwnThread {
         })
     }
 
-    /// Finds out what it was in at a look. The file of a call is right if it is there still.
-    pub fn place(&self, look: &OwnLook) -> Place {
+    /// Finds out what it was in at a look. The file of a call is right if it is there still. An earlier look
+    /// tells a thread that runs from one that has no processor.
+    pub fn place(&self, look: &OwnLook, before: Option<&OwnLook>) -> Place {
         let Some(call) = look.call else {
-            return Place::default();
+            let has_waited = before.is_some_and(|before| look.has_waited_for_a_processor(before));
+            return if has_waited {
+                Place::no_processor()
+            } else {
+                Place::default()
+            };
         };
         let pid = std::process::id();
         let description = Description::of(pid, self.tid, &self.files.name, &call);
@@ -119,6 +128,15 @@ impl OwnThread {
 }
 
 impl OwnLook {
+    /// Whether the thread, which was not blocked, has waited for a processor more than it has run. The kernel
+    /// adds a wait to the delay when it ends.
+    fn has_waited_for_a_processor(&self, before: &OwnLook) -> bool {
+        let run = self.run.saturating_sub(before.run);
+        let time = self.at.saturating_duration_since(before.at).as_nanos() as u64;
+        let waits_still = self.turns == before.turns && run < time / 2;
+        waits_still || self.delay.saturating_sub(before.delay) > run
+    }
+
     /// Whether it was blocked.
     pub fn is_blocked(&self) -> bool {
         self.call.is_some()
@@ -140,6 +158,17 @@ impl OwnLook {
         let mappings = mappings::read(std::process::id());
         let stack = mappings.iter().find(|mapping| mapping.contains(call.stack));
         stack.map_or(0, |stack| stack.end - call.stack)
+    }
+}
+
+impl Place {
+    fn no_processor() -> Place {
+        Place {
+            cause: Some(Cause::Processor),
+            call: "no processor",
+            subject: String::new(),
+            remedy: calls::other_remedy(Cause::Processor, ""),
+        }
     }
 }
 
@@ -171,12 +200,12 @@ mod tests {
         // Until it has come to the call, and not to a lock before it.
         let look = loop {
             let look = thread.look().unwrap();
-            if thread.place(&look).call == "read" {
+            if thread.place(&look, None).call == "read" {
                 break look;
             }
             std::thread::yield_now();
         };
-        let place = thread.place(&look);
+        let place = thread.place(&look, None);
         assert_eq!(
             (place.cause, place.to_string()),
             (Some(Cause::Call), "read a pipe".to_owned())
@@ -211,10 +240,16 @@ mod tests {
                 break look;
             }
         };
-        assert_eq!(thread.place(&look).to_string(), "running");
+        assert_eq!(thread.place(&look, None).to_string(), "running");
         #[cfg(feature = "watch")]
         assert!(thread.stack(&look).is_empty());
         assert_eq!(look.depth(), 0);
+        let mut before = look;
+        before.at -= std::time::Duration::from_secs(1);
+        assert_eq!(
+            thread.place(&look, Some(&before)).to_string(),
+            "no processor"
+        );
         ends.store(true, std::sync::atomic::Ordering::Relaxed);
         runner.join().unwrap();
         assert!(OwnThread::open(u32::MAX).is_err());

@@ -19,6 +19,10 @@ const HOLD: Duration = Duration::from_millis(2);
 /// The time between two searches for threads. It doubles up to the second one.
 const SEARCH_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
+/// What a task can do that computes.
+const RUNNING: &str =
+    "not a call: a task runs without a pause; `spawn_blocking` or `yield_now` is for that";
+
 /// How many functions a stall has.
 const FRAMES: usize = 8;
 
@@ -115,7 +119,7 @@ impl WorkerThreads {
         let Some(thread) = found.get(&still.tid) else {
             return Stall::of_unknown_thread(lasted);
         };
-        let place = thread.place(&still.look);
+        let place = thread.place(&still.look, self.before.get(&still.tid));
         let frames = if with_stack {
             thread.stack(&still.look)
         } else {
@@ -123,7 +127,7 @@ impl WorkerThreads {
         };
         let (cause, call, remedy) = match place.cause {
             Some(cause) => (cause_of(cause), place.call, place.remedy),
-            None => self.of_running(still),
+            None => (Cause::Running, "running", RUNNING),
         };
         Stall {
             lasted,
@@ -140,21 +144,6 @@ impl WorkerThreads {
             remedy,
             unreported: 0,
         }
-    }
-
-    /// Whether a thread computes or waits for a processor.
-    fn of_running(&self, still: &StillThread) -> (Cause, &'static str, &'static str) {
-        let since = |value: fn(&OwnLook) -> u64| {
-            let before = self.before.get(&still.tid).map_or(0, value);
-            value(&still.look).saturating_sub(before)
-        };
-        if since(|look| look.delay) > since(|look| look.run) {
-            let remedy = "not a call: more threads can run than there are processors";
-            return (Cause::Processor, "no processor", remedy);
-        }
-        let remedy =
-            "not a call: a task runs without a pause; `spawn_blocking` or `yield_now` is for that";
-        (Cause::Running, "running", remedy)
     }
 
     /// Looks at all known threads, and forgets those that have ended.
