@@ -20,6 +20,7 @@ mod names;
 mod numbers;
 mod path;
 mod reading;
+mod stalls;
 mod status;
 mod whole;
 
@@ -40,6 +41,7 @@ fn _laio(module: &Bound<'_, PyModule>) -> PyResult<()> {
     whole::add_to(module)?;
     directory::add_to(module)?;
     created::add_to(module)?;
+    stalls::add_to(module)?;
     module.add_function(wrap_pyfunction!(claim_process, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }
