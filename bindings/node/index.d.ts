@@ -75,6 +75,43 @@ export function stats(): {
     pending: number;
 };
 
+/** An event loop that has not turned. */
+export interface Stall {
+    /** For how many ms at least; it had not yet turned then. */
+    lasted: number;
+    /** The system call in which its thread was blocked, or what takes its place; empty if it computed. */
+    call: string;
+    /** The file, the peer or the child of the call. */
+    subject: string;
+    /** What laio would do with the call. */
+    remedy: string;
+    /** The stack of JavaScript, in lines as in `Error.stack`; empty if the thread was blocked. */
+    stack: string;
+    /** How many stalls before this one were not reported: there are at most ten reports in a minute. */
+    unreported: number;
+}
+
+/** A watch of `detect`. It keeps no process alive. */
+export interface Detector {
+    /** How often it has looked whether the loop turns. */
+    readonly looks: number;
+    /** How many stalls it has seen, with those that were not reported. */
+    readonly stalls: number;
+    /** Ends the watch. */
+    stop(): Promise<void>;
+}
+
+/**
+ * Warns when the event loop of this thread has not turned for `over` ms (100): on the standard error while that
+ * lasts, or by calling `callback` when the loop turns again. With `stack: false` it never stops JavaScript that
+ * computes to see its stack.
+ */
+export function detect(
+    options?: { over?: number; stack?: boolean },
+    callback?: (stall: Stall) => void,
+): Detector;
+export function detect(callback: (stall: Stall) => void): Detector;
+
 /** A handler for `http`, Express and Connect. `next` gets what is not found; without it, the handler answers. */
 export interface StaticFiles {
     (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void>;

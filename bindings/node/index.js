@@ -52,6 +52,7 @@ function checked(argument, name) {
 // So that Node finds the names in the text.
 module.exports = {
   ...require('./lib/callbacks.js'),
+  ...require('./lib/detect.js'),
   ...require('./lib/static.js'),
   ...require('./lib/streams.js'),
   promises,

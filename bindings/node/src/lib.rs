@@ -15,5 +15,6 @@ mod files;
 mod names;
 mod path;
 mod responses;
+mod stalls;
 mod status;
 mod whole;

@@ -21,6 +21,7 @@ mod numbers;
 mod path;
 mod ranges;
 mod reading;
+mod stalls;
 mod status;
 mod whole;
 
@@ -41,6 +42,7 @@ fn _laio(module: &Bound<'_, PyModule>) -> PyResult<()> {
     whole::add_to(module)?;
     directory::add_to(module)?;
     created::add_to(module)?;
+    stalls::add_to(module)?;
     module.add_function(wrap_pyfunction!(claim_process, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

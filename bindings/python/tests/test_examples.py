@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -73,6 +74,18 @@ def test_csv_sum(tmp_path: Path) -> None:
         ["10", "b.csv"],
         ["13.5", "all"],
     ]
+
+
+def test_watched(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file")
+    example = PACKAGE / "examples/watched.py"
+    with start(example, "open", "file", cwd=tmp_path) as process:
+        assert process.stderr is not None
+        warning = process.stderr.readline()
+        assert warning.startswith("the event loop has not turned for"), warning
+        (tmp_path / "file").write_bytes(b"text")
+        output, _ = process.communicate()
+    assert output.startswith("4 bytes, stalls: "), output
 
 
 def test_follow_log(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 //! Looks a blocked call up in the engine's table of system calls.
 
 use crate::proc_files::BlockedCall;
+use crate::report::Cause;
 use laio::table::{self, Attempt, Class, Row};
 
 /// The row of a call; `None` outside of a call.
@@ -37,6 +38,20 @@ pub(crate) fn remedy(row: &Row, subject: &str) -> &'static str {
         (_, Attempt::Never) => "laio gives it to a helper thread",
         _ if has_ring => "laio attempts it, then gives it to the ring or to a helper thread",
         _ => "laio attempts it, then gives it to a helper thread",
+    }
+}
+
+/// What else a wait is, if it is not one in a call that laio makes.
+pub(crate) fn other_remedy(cause: Cause, subject: &str) -> &'static str {
+    match cause {
+        Cause::PageFault if subject.starts_with('/') => {
+            "not a system call: a page of a mapped file was not in memory; \
+             laio reads files without mapping them"
+        }
+        Cause::PageFault => "not a system call: a page of memory was not there",
+        Cause::Futex => "not a file: another thread has the lock, or has to wake this one",
+        Cause::Processor => "not a call: more threads can run than there are processors",
+        Cause::Stopped | Cause::Call => "",
     }
 }
 

@@ -110,12 +110,12 @@ impl Candidates {
             self.known.remove(&tid);
             return Some(thread);
         }
-        let (position, turns) = thread.where_it_is()?;
+        let (position, times) = thread.where_it_is()?;
         let Position::Blocked(call) = position else {
             return None;
         };
-        if candidate.counted != Some((call, turns)) {
-            candidate.counted = Some((call, turns));
+        if candidate.counted != Some((call, times.turns)) {
+            candidate.counted = Some((call, times.turns));
             candidate.events.count(&call);
         }
         if !candidate.events.exists() {

@@ -90,6 +90,11 @@ impl EventLoop {
     }
 }
 
+/// Whether the call waits for events.
+pub(crate) fn is_for_events(call: &BlockedCall) -> bool {
+    way(call).is_some()
+}
+
 fn way(call: &BlockedCall) -> Option<Way> {
     let [first, _, least, ..] = call.arguments;
     match calls::row(call)?.name {

@@ -1,6 +1,7 @@
 //! Reads what `/proc` says about a thread: the call in which it is blocked, its times, and its state.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// The longest line of these files that is read.
@@ -48,14 +49,39 @@ pub(crate) struct ThreadStat {
     pub(crate) major_faults: u64,
 }
 
-/// Reads the file `syscall` of a thread. `None` if the thread is gone, or may not be examined.
-pub(crate) fn position(file: &File) -> Option<Position> {
-    parse_position(line(file, &mut [0; LINE])?)
+/// The files of a thread that are read again and again.
+#[derive(Debug)]
+pub(crate) struct ThreadFiles {
+    /// The name of the thread.
+    pub(crate) name: String,
+    position: File,
+    times: File,
 }
 
-/// Reads the file `schedstat` of a thread. `None` if the thread is gone.
-pub(crate) fn times(file: &File) -> Option<Times> {
-    parse_times(line(file, &mut [0; LINE])?)
+impl ThreadFiles {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// If the thread is gone, or this process may not examine it.
+    pub(crate) fn open(pid: u32, tid: u32) -> io::Result<ThreadFiles> {
+        let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
+        let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"))?;
+        Ok(ThreadFiles {
+            name: name.trim_end().to_owned(),
+            position: open("syscall")?,
+            times: open("schedstat")?,
+        })
+    }
+
+    /// Where the thread is. `None` if it is gone, or may not be examined.
+    pub(crate) fn position(&self) -> Option<Position> {
+        parse_position(line(&self.position, &mut [0; LINE])?)
+    }
+
+    /// What the scheduler has counted. `None` if the thread is gone.
+    pub(crate) fn times(&self) -> Option<Times> {
+        parse_times(line(&self.times, &mut [0; LINE])?)
+    }
 }
 
 /// Reads the file `stat` of a thread. `None` if the thread is gone.

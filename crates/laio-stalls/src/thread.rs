@@ -1,14 +1,10 @@
 //! One watched thread: its files in `/proc`, its waits, and what is known of the current one.
 
+use crate::description::Description;
 use crate::idle::EventLoop;
-use crate::mappings::{self, Mapping};
-use crate::proc_files::{self, BlockedCall, Position};
+use crate::proc_files::{BlockedCall, Position, ThreadFiles, Times};
 use crate::records::Records;
-use crate::report::{Cause, Key};
-use crate::stack::Frame;
 use crate::waits::{Change, Wait, Waits};
-use crate::{calls, describe};
-use std::fs::File;
 use std::io;
 
 /// A thread of another process.
@@ -27,19 +23,7 @@ pub(crate) struct WatchedThread {
     /// What perf records of it, where that is permitted.
     pub(crate) records: Option<Records>,
     waits: Waits,
-    position: File,
-    times: File,
-}
-
-/// What was found out about a wait while it lasted.
-#[derive(Clone, Debug)]
-pub(crate) struct Description {
-    /// Its entry in the report. A page fault gets its subject at the end.
-    pub(crate) key: Key,
-    /// The program's return addresses, the innermost first.
-    pub(crate) stack: Vec<Frame>,
-    /// The mappings when a page fault was in progress.
-    before: Vec<Mapping>,
+    files: ThreadFiles,
 }
 
 /// What a look at a thread has shown.
@@ -59,25 +43,23 @@ impl WatchedThread {
     /// # Errors
     /// If the thread is gone, or this process may not examine it.
     pub(crate) fn open(pid: u32, tid: u32) -> io::Result<WatchedThread> {
-        let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
-        let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"))?;
+        let files = ThreadFiles::open(pid, tid)?;
         Ok(WatchedThread {
             pid,
             tid,
-            name: name.trim_end().to_owned(),
+            name: files.name.clone(),
             events: EventLoop::default(),
             description: None,
             records: None,
             waits: Waits::default(),
-            position: open("syscall")?,
-            times: open("schedstat")?,
+            files,
         })
     }
 
-    /// Where the thread is, and how often it has got a processor before.
-    pub(crate) fn where_it_is(&self) -> Option<(Position, u64)> {
-        let turns = proc_files::times(&self.times)?.turns;
-        Some((proc_files::position(&self.position)?, turns))
+    /// Where the thread is, and what the scheduler had counted before.
+    pub(crate) fn where_it_is(&self) -> Option<(Position, Times)> {
+        let times = self.files.times()?;
+        Some((self.files.position()?, times))
     }
 
     /// The wait that lasts, with its length, if it is not idle and longer than this.
@@ -90,10 +72,10 @@ impl WatchedThread {
     /// Looks where the thread is. `None` if it has ended.
     pub(crate) fn look(&mut self, at: u64) -> Option<Look> {
         let lost = self.records.as_mut().map_or(0, Records::update);
-        let times = proc_files::times(&self.times)?;
+        let times = self.files.times()?;
         let position = match self.waits.current() {
             Some(wait) if self.waits.continues(times) => Position::Blocked(wait.call),
-            _ => proc_files::position(&self.position)?,
+            _ => self.files.position()?,
         };
         let before = self.waits.current().map(|wait| wait.start);
         let off = self.records.as_ref().map_or(&[][..], Records::off);
@@ -119,56 +101,11 @@ impl WatchedThread {
 
     /// Finds out about a call while the thread is blocked in it.
     pub(crate) fn describe(&self, call: &BlockedCall) -> Description {
-        let state = proc_files::stat(self.pid, self.tid).map_or('S', |stat| stat.state);
-        let cause = match (state, call.number) {
-            ('T' | 't', _) => Cause::Stopped,
-            (_, None) => Cause::PageFault,
-            _ if calls::is_futex(call) => Cause::Futex,
-            _ => Cause::Call,
-        };
-        let (name, subject) = match cause {
-            Cause::Stopped => ("stopped by a signal", String::new()),
-            Cause::PageFault => ("page fault", String::new()),
-            _ => (calls::name(call), describe::subject(self.pid, call)),
-        };
-        let before = match cause {
-            Cause::PageFault => mappings::read_resident(self.pid),
-            _ => Vec::new(),
-        };
-        Description {
-            key: Key {
-                cause,
-                call: name,
-                subject,
-                thread: self.name.clone(),
-            },
-            stack: Vec::new(),
-            before,
-        }
+        Description::of(self.pid, self.tid, &self.name, call)
     }
 
     /// Completes the description of a wait that has ended.
     pub(crate) fn complete(&self, description: Description) -> Description {
-        if description.key.cause != Cause::PageFault {
-            return description;
-        }
-        let address = self.records.as_ref().and_then(Records::fault);
-        let after = mappings::read_resident(self.pid);
-        let readings = description.before.iter().chain(&after);
-        let at_address = address.and_then(|address| {
-            let mut readings = readings.filter(|mapping| mapping.is_file());
-            readings.find(|mapping| mapping.contains(address))
-        });
-        let subject = match at_address {
-            Some(mapping) => mapping.name.clone(),
-            None => mappings::faulted(&description.before, &after).unwrap_or_default(),
-        };
-        Description {
-            key: Key {
-                subject,
-                ..description.key
-            },
-            ..description
-        }
+        description.complete(self.pid, self.records.as_ref().and_then(Records::fault))
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::calls;
 use crate::candidates::Candidates;
+use crate::description::Description;
 use crate::processes::{self, Processes};
 use crate::records::Records;
 use crate::report::{Cause, Details, Key, Report};
 use crate::stack;
 use crate::symbols::Symbols;
-use crate::thread::{Description, WatchedThread};
+use crate::thread::WatchedThread;
 use crate::waits::{Change, Wait};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
@@ -296,7 +297,7 @@ impl Watch {
                 };
                 let start = Duration::from_nanos(until.saturating_sub(self.started + length));
                 let details = Details {
-                    remedy: remedy(Cause::Processor, ""),
+                    remedy: calls::other_remedy(Cause::Processor, ""),
                     ..Details::default()
                 };
                 self.report
@@ -311,15 +312,10 @@ impl Watch {
     }
 
     fn add(&mut self, description: Description, wait: &Wait, length: u64, is_unfinished: bool) {
+        let remedy = description.remedy(&wait.call);
         let Description { key, stack, .. } = description;
         let details = Details {
-            remedy: match key.cause {
-                Cause::Call => {
-                    let row = calls::row(&wait.call);
-                    row.map_or("", |row| calls::remedy(row, &key.subject))
-                }
-                cause => remedy(cause, &key.subject),
-            },
+            remedy,
             stack,
             is_unfinished,
         };
@@ -358,17 +354,4 @@ fn processor_time() -> u64 {
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn remedy(cause: Cause, subject: &str) -> &'static str {
-    match cause {
-        Cause::PageFault if subject.starts_with('/') => {
-            "not a system call: a page of a mapped file was not in memory; \
-             laio reads files without mapping them"
-        }
-        Cause::PageFault => "not a system call: a page of memory was not there",
-        Cause::Futex => "not a file: another thread has the lock, or has to wake this one",
-        Cause::Processor => "not a call: more threads can run than there are processors",
-        Cause::Stopped | Cause::Call => "",
-    }
 }

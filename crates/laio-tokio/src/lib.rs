@@ -18,7 +18,8 @@
 //! # }
 //! ```
 //!
-//! [`mod@io`] has the standard streams, pipes and terminals. Two further crates are built on this one:
+//! [`mod@io`] has the standard streams, pipes and terminals. With the feature `stalls`, the module of this
+//! name warns when a task holds up the runtime. Two further crates are built on this one:
 //! `laio-tower` answers requests of tower and axum with files, and `laio-object-store` is a store for the crate
 //! `object_store`.
 //!
@@ -32,6 +33,8 @@ pub mod fs;
 pub mod io;
 #[cfg(feature = "metrics")]
 mod publish;
+#[cfg(feature = "stalls")]
+pub mod stalls;
 mod waiting;
 
 #[cfg(feature = "metrics")]

@@ -9,6 +9,7 @@ allowed, else by a thread. It has the rights of the process there, as in a pool 
 from . import _lifecycle as _lifecycle
 from . import os, shutil, tempfile
 from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
+from ._detect import Detector, Stall, detect
 from ._laio import __version__, set_rights, stats
 from ._open import open
 from ._path import Path
@@ -19,12 +20,15 @@ from ._text import TextFile
 __all__ = [
     "DEFAULT_BUFFER_SIZE",
     "BinaryFile",
+    "Detector",
     "Path",
     "RangeStats",
     "Ranges",
     "RawFile",
+    "Stall",
     "TextFile",
     "__version__",
+    "detect",
     "open",
     "os",
     "set_rights",

@@ -80,6 +80,40 @@ def _end_pause_in_trio(token: Any, event: Any) -> None:
         pass
 
 
+def caller() -> tuple[Callable[[Callable[[], object]], bool], Callable[[], bool]]:
+    """Returns two functions for other threads.
+
+    The first makes the event loop that runs call a function in its next turn, and returns whether the loop is
+    still open. The second returns whether the loop runs.
+    """
+    loop = asyncio._get_running_loop()
+    if loop is not None:
+        return partial(_call_soon, loop), loop.is_running
+    if _trio_runs():
+        import trio
+
+        return partial(_call_soon_in_trio, trio.lowlevel.current_trio_token()), lambda: True
+    raise RuntimeError("no event loop runs in this thread")
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> bool:
+    try:
+        loop.call_soon_threadsafe(function)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _call_soon_in_trio(token: Any, function: Callable[[], object]) -> bool:
+    import trio
+
+    try:
+        token.run_sync_soon(function)
+    except trio.RunFinishedError:
+        return False
+    return True
+
+
 def shielded() -> AbstractContextManager[object]:
     """A context whose body trio does not cancel. In asyncio a cancellation is delivered once."""
     if asyncio._get_running_loop() is None and _trio_runs():

@@ -15,6 +15,7 @@ mod rights;
 mod sandboxes;
 mod short_writes;
 mod slow_disk;
+mod stalls;
 mod standard;
 mod streams;
 mod support;
