@@ -9,8 +9,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, list
 use std::fs::File;
 use std::io::{Read, Write, pipe};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Makes one known wait, with perf and without, and checks the report.
 fn known<W: FnOnce() + Send + 'static, R: FnOnce()>(
@@ -96,10 +99,15 @@ fn a_sleep() {
         "sleep",
         (Cause::Call, &["clock_nanosleep", "nanosleep"], ""),
         || {
-            (
-                || std::thread::sleep(std::time::Duration::from_millis(400)),
-                || (),
-            )
+            // One that ends before the test has seen it is followed by another.
+            let is_over = Arc::new(AtomicBool::new(false));
+            let ends = is_over.clone();
+            let wait = move || {
+                while !is_over.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(400));
+                }
+            };
+            (wait, move || ends.store(true, SeqCst))
         },
     );
 }
@@ -161,35 +169,42 @@ fn a_connect_to_a_busy_server() {
     });
 }
 
-/// Makes a wait for a file server that does not answer.
-fn remote(name: &str, kind: Kind, calls: &[&str], act: fn(std::path::PathBuf)) {
+/// Makes a wait for a file server that does not answer. `prepare` returns the call, which is the first one
+/// that asks the server for `kind`.
+fn remote<W: FnOnce() + Send + 'static>(
+    name: &str,
+    kind: Kind,
+    calls: &[&str],
+    prepare: fn(PathBuf) -> W,
+) {
     let Some(fs) = or_skip(FaultFs::mount()) else {
         return;
     };
     fs.add_file("remote", &[7; 8192]);
     let path = fs.join("remote");
     known(name, (Cause::Call, calls, path.to_str().unwrap()), || {
+        let wait = prepare(path.clone());
         fs.set_at("remote", kind, Fault::Hang);
-        let act_on = path.clone();
         let release = || {
             fs.clear_all();
             fs.release(Released::Served);
         };
-        (move || act(act_on), release)
+        (wait, release)
     });
 }
 
 #[test]
 fn an_open_of_a_remote_file() {
     remote("fuse-open", Kind::Open, &["openat", "open"], |path| {
-        drop(File::open(path).unwrap());
+        move || drop(File::open(path).unwrap())
     });
 }
 
 #[test]
 fn a_read_of_a_remote_file() {
     remote("fuse-read", Kind::Read, &["read", "pread64"], |path| {
-        File::open(path).unwrap().read_exact(&mut [0; 100]).unwrap();
+        let mut file = File::open(path).unwrap();
+        move || file.read_exact(&mut [0; 100]).unwrap()
     });
 }
 
@@ -199,21 +214,15 @@ fn a_stat_of_a_remote_file() {
         "fuse-stat",
         Kind::Getattr,
         &["statx", "newfstatat", "stat"],
-        |path| {
-            std::fs::metadata(path).unwrap();
-        },
+        |path| move || assert!(std::fs::metadata(path).unwrap().is_file()),
     );
 }
 
 #[test]
 fn an_fsync_of_a_remote_file() {
     remote("fuse-fsync", Kind::Fsync, &["fsync"], |path| {
-        File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .sync_all()
-            .unwrap();
+        let file = File::options().write(true).open(path).unwrap();
+        move || file.sync_all().unwrap()
     });
 }
 
