@@ -4,7 +4,7 @@ pub(crate) mod certs;
 pub(crate) mod http2;
 pub(crate) mod multiplexed;
 pub(crate) mod program;
-mod table;
+pub(crate) mod table;
 
 use laio::BackendKind;
 use laio_serve::{

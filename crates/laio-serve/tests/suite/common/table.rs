@@ -14,13 +14,20 @@ impl Running {
     ///
     /// A request has fields, and with `"text"` a body of this length. One that begins with `"` is sent as it
     /// is, with `\r`, `\n` and `\0`. An answer has its status and any of: `"text"`, the whole body; `has text`, a
-    /// part of it; `Name: value`, the whole field; `Name: start*`, a field that starts so; `Name: -`, no such
-    /// field; `closed`, the connection ends. Lines that start with `#` are comments.
+    /// part of it; `lacks text`, no part of it; `Name: value`, the whole field; `Name: start*`, a field that
+    /// starts so; `Name: -`, no such field; `closed`, the connection ends. Lines that start with `#` are
+    /// comments.
     #[track_caller]
     pub(crate) fn answers(&self, table: &str) {
         for line in lines(table) {
             self.connect().answers(line);
         }
+    }
+
+    /// Sends a request as in a table on a new connection, and returns the answer.
+    #[track_caller]
+    pub(crate) fn ask(&self, request: &str) -> Response {
+        self.connect().ask(request)
     }
 
     /// Compares why a server with these options does not start with a part of the message.
@@ -99,6 +106,8 @@ impl Response {
                 assert_eq!(body, text, "{line}: {head}");
             } else if let Some(part) = item.strip_prefix("has ") {
                 assert!(body.contains(part), "{line}: {head}{body}");
+            } else if let Some(part) = item.strip_prefix("lacks ") {
+                assert!(!body.contains(part), "{line}: {head}{body}");
             } else if let Some((name, wanted)) = item.split_once(": ") {
                 let is_as_wanted = match (self.header(name), wanted.strip_suffix('*')) {
                     (value, _) if wanted == "-" => value.is_none(),
@@ -134,12 +143,13 @@ fn a_table_notices_each_difference() {
         body: b"23".to_vec(),
     };
     found.is(
-        r#"206 | "23" | has 3 | Content-Range: bytes 2-3/10 | content-range: bytes* | ETag: -"#,
+        r#"206 | "23" | has 3 | lacks 4 | Content-Range: bytes 2-3/10 | content-range: bytes* | ETag: -"#,
     );
     for wrong in [
         "200",
         "206 | \"2\"",
         "has 4",
+        "lacks 3",
         "Content-Range: bytes 2-3",
         "Content-Range: -",
         "ETag: \"a\"",
