@@ -171,9 +171,8 @@ fn a_failing_auth_server_lets_no_request_in() {
 #[test]
 fn the_question_describes_the_request() {
     let (dir, auth) = (site(), auth_server());
-    let server = guarded(dir.path(), &auth, |options| {
-        options.site.auth_requests.copy = vec!["Remote-User".parse().unwrap()];
-    });
+    let copy = |options: &mut Options| options.site.auth_requests.copy = copied(&["Remote-User"]);
+    let server = guarded(dir.path(), &auth, copy);
     let request = "/x/../%61.txt?b=c | Host: test:1 | Cookie: is=ann | Authorization: Basic x | X-Kept: v | \
         Connection: X-Hop | X-Hop: 1 | If-None-Match: \"e\" | Range: bytes=0-0 | Content-Type: text/plain | \
         X-Forwarded-For: 9.9.9.9 | X-Forwarded-Uri: /open | X_Original-URL: /open | \
