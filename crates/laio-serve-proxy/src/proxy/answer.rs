@@ -259,6 +259,9 @@ async fn refuse(
     if ctx.site.cors.is_some() && cors::is_preflight(ctx.request) {
         return Some(pages::options(ctx, out));
     }
+    if !ctx.site.fast_path.has_guards {
+        return None;
+    }
     let resource = resource(&request.route.group, request.path);
     if let Some(response) = authorize(services, ctx, out, resource).await {
         return Some(response);
