@@ -12,6 +12,8 @@ mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
+use at_once::AtOnce;
+use from_cache::{Arrival, FromCache, from_cache};
 use laio_http::{BodySkip, Framing, Output, Parsed, Request, RequestFields, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
@@ -38,8 +40,10 @@ use running::Connections;
 pub use stages::request_stages;
 use stages::{Exchange, Exchanged};
 use state::{ConnectionState, DrainState, Next};
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Instant;
 use streams::Streams;
 
@@ -182,6 +186,51 @@ impl Connection {
             }
         }
         Served::Over
+    }
+
+    /// Answers the request at the start of the input with a cached file, if that takes nothing that may
+    /// block but sending. Returns `None` for any other request, which [`Connection::exchange`] answers.
+    async fn answer_at_once(&mut self, number: u32) -> Option<io::Result<Next>> {
+        let this = &*self;
+        let tried = poll_fn(|context| {
+            let found = this.find_in_cache(number);
+            Poll::Ready(found.map(|(found, length)| this.begin_response(context, found, length)))
+        });
+        let answered = match tried.await? {
+            AtOnce::Answered(answered) => answered,
+            AtOnce::Begun(begun) => Box::pin(this.finish_response(*begun)).await,
+        };
+        Some(answered.map(|answered| self.after_request(answered)))
+    }
+
+    /// Returns the response to a request that a cached file alone answers, and the length of the request's
+    /// head. Returns `None` for a request that takes [`Connection::exchange`], with nothing changed.
+    fn find_in_cache(&self, number: u32) -> Option<(FromCache<'_>, usize)> {
+        let services = &*self.services;
+        if !matches!(self.stream, Stream::Plain(_)) || services.contexts.sends_by_readiness {
+            return None;
+        }
+        let arrival = Arrival {
+            services,
+            peer: &self.peer,
+            redirects_to_https: self.to_https.is_some(),
+            secure: false,
+            alt_svc: self.alt_svc.as_deref(),
+            directory_answers: &self.connections.features.directory_answers,
+            is_multiplexed: false,
+        };
+        let mut length = 0;
+        let read = || match parse(&self.input, &services.limits.head()) {
+            Ok(Parsed::Complete { request, head_len }) => {
+                length = head_len;
+                Some(request)
+            }
+            _ => None,
+        };
+        let keeps_alive = |request: &Request<'_>| self.may_keep_alive(request, number);
+        let found = from_cache(&arrival, read, 0, keeps_alive)?;
+        self.connection_state.mark_not_evictable();
+        Some((found, length))
     }
 
     /// Waits until a request begins. Returns false if the connection should end first: the client

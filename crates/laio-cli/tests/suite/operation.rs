@@ -45,20 +45,18 @@ impl ServerDir {
         fs::write(self.path("laio.toml"), text).unwrap();
     }
 
-    fn command(&self, flags: &[&str]) -> Command {
+    fn command(&self, flags: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
-        command.arg("serve").args(flags);
-        command
-            .current_dir(self.0.path())
-            .env_remove("LAIO_BACKEND");
+        command.arg("serve").args(flags.split_whitespace());
+        command.current_dir(self.0.path());
+        command.env_remove("LAIO_BACKEND");
         command
     }
 
-    fn start(&self, flags: &[&str]) -> SocketServer {
-        laio_testing::watchdog::step(flags.join(" "));
-        let mut command = self.command(&["--listen", "unix:socket"]);
-        command.args(flags);
-        self.run(command)
+    /// Starts a server with these flags, which are separated by spaces, on a socket.
+    fn start(&self, flags: &str) -> SocketServer {
+        laio_testing::watchdog::step(flags);
+        self.run(self.command(&format!("--listen unix:socket {flags}")))
     }
 
     fn run(&self, mut command: Command) -> SocketServer {
@@ -70,11 +68,23 @@ impl ServerDir {
         }
     }
 
-    /// Runs the command to its end.
-    fn output(&self, flags: &[&str]) -> (Option<i32>, String) {
+    /// Runs the command to its end, and compares its exit code and parts of its messages. Returns these.
+    #[track_caller]
+    fn says(&self, flags: &str, code: i32, parts: &[&str]) -> String {
         let output = self.command(flags).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), text)
+        assert_eq!(output.status.code(), Some(code), "{flags}: {text}");
+        for part in parts {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        text
+    }
+
+    /// As `says`, with a configuration file.
+    #[track_caller]
+    fn configured_says(&self, configuration: &str, code: i32, parts: &[&str]) -> String {
+        self.configure(configuration);
+        self.says("--config laio.toml --check", code, parts)
     }
 }
 
@@ -101,6 +111,14 @@ impl SocketServer {
         fetch(&self.socket, host, target)
     }
 
+    /// Begins a request for the large file, and reads some of the response.
+    fn begin(&self) -> UnixStream {
+        let mut stream = self.connect();
+        send_request(&mut stream, "a", "/large.bin").unwrap();
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        stream
+    }
+
     fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         let last = self.wait_for_line("served ");
@@ -125,8 +143,11 @@ fn fetch(socket: &Path, host: &str, target: &str) -> Option<String> {
     Some(body.to_owned())
 }
 
-fn ask(stream: &mut UnixStream, host: &str, target: &str) {
-    send_request(stream, host, target).unwrap();
+/// Reads the rest of the response that [`SocketServer::begin`] has begun.
+fn finish(mut stream: UnixStream) {
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() > 7_999_000, "the old answer is whole");
 }
 
 #[test]
@@ -136,9 +157,7 @@ fn mistakes_are_reported_with_line_numbers() {
         "root = 'site'\nlistn = ['127.0.0.1:0']\nworkers = 'many'\nmax_headers = 7\nlisting = 'yes'\ncheck = true\n\
          [host.'example.org']\nworkers = 3\nsymlinks = 'nowhere'\nhost = 'a=b'\n",
     );
-    let (code, text) = dir.output(&["--config", "laio.toml"]);
-    assert_eq!(code, Some(2), "{text}");
-    for expected in [
+    let expected = [
         "laio.toml:2: there is no key listn; did you mean listen?",
         "laio.toml:3: invalid value 'many' for '--workers <N>'",
         "laio.toml:4: there is no key max_headers; did you mean max-headers?",
@@ -147,35 +166,26 @@ fn mistakes_are_reported_with_line_numbers() {
         "laio.toml:8: there is no key workers of a host",
         "laio.toml:9: invalid value 'nowhere'",
         "laio.toml:10: a host has no hosts of its own",
-    ] {
-        assert!(text.contains(expected), "{expected} is not in\n{text}");
-    }
+    ];
+    let text = dir.says("--config laio.toml", 2, &expected);
     assert_eq!(text.lines().count(), 8, "{text}");
     dir.configure("root = 'site'\nlisten = [\n");
-    let (code, text) = dir.output(&["--config", "laio.toml"]);
-    assert_eq!(code, Some(2));
-    assert!(
-        text.contains("laio.toml:2") || text.contains("laio.toml:3"),
-        "{text}"
-    );
-    let (code, text) = dir.output(&["--config", "absent.toml"]);
-    assert_eq!(code, Some(2));
-    assert!(text.contains("cannot read absent.toml"), "{text}");
+    let text = dir.says("--config laio.toml", 2, &[]);
+    let is_located = text.contains("laio.toml:2") || text.contains("laio.toml:3");
+    assert!(is_located, "{text}");
+    dir.says("--config absent.toml", 2, &["cannot read absent.toml"]);
 }
 
 #[test]
 fn check_reports_without_serving() {
     let dir = ServerDir::new();
-    dir.configure("root = 'site'\nlog = 'off'\n");
-    let ok = (Some(0), "ok\n".to_owned());
-    assert_eq!(dir.output(&["--config", "laio.toml", "--check"]), ok);
-    let (code, text) = dir.output(&["--config", "laio.toml", "--check", "absent"]);
-    assert_eq!(code, Some(1));
-    assert!(text.contains("cannot serve absent"), "{text}");
+    let text = dir.configured_says("root = 'site'\nlog = 'off'\n", 0, &[]);
+    assert_eq!(text, "ok\n");
+    let flags = "--config laio.toml --check absent";
+    dir.says(flags, 1, &["cannot serve absent"]);
     for example in ["laio.toml", "php.toml", "app.toml"] {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let file = format!("{root}/examples/{example}");
-        let mut command = dir.command(&["--config", &file, "--check"]);
+        let mut command = dir.command(&format!("--config {root}/examples/{example} --check"));
         let output = command.current_dir(root).output().unwrap();
         assert!(output.status.success(), "{example}: {output:?}");
     }
@@ -189,12 +199,12 @@ fn hosts_have_keys_of_their_own_and_flags_come_first() {
          [redirect]\n'/old/*' = '/new/*'\n\
          [host.'b.org www.b.org']\nroot = 'site/b'\nindex = 'index.html'\n",
     );
-    let server = dir.start(&["--config", "laio.toml", "site"]);
+    let server = dir.start("--config laio.toml site");
     assert!(server.get("a.org", "/").contains("large.bin"), "a listing");
     assert_eq!(server.get("b.org", "/"), "bee");
     assert_eq!(server.get("www.b.org", "/"), "bee");
     let mut stream = server.connect();
-    ask(&mut stream, "b.org", "/old/x");
+    send_request(&mut stream, "b.org", "/old/x").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("Location: /new/x"), "{answer}");
@@ -205,11 +215,8 @@ fn hosts_have_keys_of_their_own_and_flags_come_first() {
 fn a_reload_is_all_or_nothing_and_responses_in_flight_finish() {
     let dir = ServerDir::new();
     dir.configure("root = 'DIR/site'\nlog = 'off'\nworkers = 1\n");
-    let server = dir.start(&["--config", "laio.toml"]);
-    let mut busy = server.connect();
-    ask(&mut busy, "a", "/large.bin");
-    let mut first = [0; 1000];
-    busy.read_exact(&mut first).unwrap();
+    let server = dir.start("--config laio.toml");
+    let busy = server.begin();
     assert_eq!(server.get("a", "/"), "home");
 
     dir.configure("root = 'DIR/site'\nworkers = 'x'\n");
@@ -227,19 +234,14 @@ fn a_reload_is_all_or_nothing_and_responses_in_flight_finish() {
     assert!(said.contains("changes of workers need a restart"), "{said}");
     // An old worker may still accept one connection.
     wait_until("new options are in force", || server.get("a", "/") == "bee");
-    let mut rest = Vec::new();
-    busy.read_to_end(&mut rest).unwrap();
-    assert!(
-        first.len() + rest.len() > 8_000_000,
-        "the old answer is whole"
-    );
+    finish(busy);
     server.stop();
 }
 
 #[test]
 fn the_log_is_reopened() {
     let dir = ServerDir::new();
-    let server = dir.start(&["site", "--log", "access.log", "--log-format", "common"]);
+    let server = dir.start("site --log access.log --log-format common");
     let lines = |name: &str| fs::read_to_string(dir.path(name)).unwrap().lines().count();
     server.get("a", "/");
     wait_until("the first line is written", || lines("access.log") == 1);
@@ -255,17 +257,15 @@ fn the_log_is_reopened() {
 #[test]
 fn a_log_on_a_full_disk_loses_lines_and_nothing_else() {
     let dir = ServerDir::new();
-    let server = dir.start(&["site", "--log", "/dev/full", "--workers", "1"]);
+    let server = dir.start("site --log /dev/full --workers 1");
     for _ in 0..50 {
         assert_eq!(server.get("a", "/"), "home");
     }
     let said = server.wait_for_line("/dev/full");
     assert!(said.contains("No space left on device"), "{said}");
     let last = server.stop();
-    assert!(
-        last.contains("50 lines of the access log were dropped"),
-        "{last}"
-    );
+    let dropped = "50 lines of the access log were dropped";
+    assert!(last.contains(dropped), "{last}");
 }
 
 #[test]
@@ -278,15 +278,8 @@ fn a_log_continues_with_a_whole_line_when_the_disk_has_space_again() {
             return laio_testing::skip("mounts", format!("nothing can be mounted: {error}"));
         }
     };
-    let server = dir.start(&[
-        "site",
-        "--log",
-        "small/access.log",
-        "--log-format",
-        "common",
-        "--workers",
-        "1",
-    ]);
+    let flags = "site --log small/access.log --log-format common --workers 1";
+    let server = dir.start(flags);
     server.get("a", "/before");
     let log = || fs::read(dir.path("small/access.log")).unwrap();
     wait_until("a line is written", || !log().is_empty());
@@ -306,10 +299,8 @@ fn a_log_continues_with_a_whole_line_when_the_disk_has_space_again() {
     });
     let text = String::from_utf8(log()).unwrap();
     let last = text.lines().last().unwrap();
-    assert!(
-        last.starts_with("- - - [") && last.contains("GET /after HTTP/1.1"),
-        "{last:?}"
-    );
+    let is_whole = last.starts_with("- - - [") && last.contains("GET /after HTTP/1.1");
+    assert!(is_whole, "{last:?}");
     server.stop();
 }
 
@@ -323,13 +314,8 @@ struct Mounted(PathBuf);
 impl Mounted {
     fn new(path: &Path) -> std::io::Result<Mounted> {
         use rustix::mount::{MountFlags, mount};
-        mount(
-            "tmpfs",
-            path,
-            "tmpfs",
-            MountFlags::empty(),
-            Some(c"size=64k"),
-        )?;
+        let options = Some(c"size=64k");
+        mount("tmpfs", path, "tmpfs", MountFlags::empty(), options)?;
         Ok(Mounted(path.to_owned()))
     }
 }
@@ -347,16 +333,11 @@ fn a_log_without_a_reader_does_not_delay_responses() {
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     let kind = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
-    let (code, text) = dir.output(&["site", "--log", "fifo", "--listen", "unix:other"]);
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("a FIFO without a reader"), "{text}");
-    let _reader = rustix::fs::open(
-        &fifo,
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK,
-        rustix::fs::Mode::empty(),
-    )
-    .unwrap();
-    let server = dir.start(&["site", "--log", "fifo", "--workers", "1"]);
+    let flags = "site --log fifo --listen unix:other";
+    dir.says(flags, 1, &["a FIFO without a reader"]);
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let _reader = rustix::fs::open(&fifo, flags, rustix::fs::Mode::empty()).unwrap();
+    let server = dir.start("site --log fifo --workers 1");
     let mut stream = server.connect();
     let target = "x".repeat(8000);
     let request = format!("HEAD /{target} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -373,37 +354,27 @@ fn a_log_without_a_reader_does_not_delay_responses() {
     server.wait_for_line("it cannot be written as fast as lines arrive");
     drop((stream, answers));
     let last = server.stop();
-    assert!(
-        last.contains("lines of the access log were dropped"),
-        "{last}"
-    );
+    let dropped = "lines of the access log were dropped";
+    assert!(last.contains(dropped), "{last}");
 }
 
 #[test]
 fn the_next_version_takes_the_sockets_only_when_it_serves() {
     let dir = ServerDir::new();
     dir.configure("root = 'DIR/site'\nlog = 'off'\nworkers = 2\n");
-    let mut server = dir.start(&["--config", "laio.toml"]);
+    let mut server = dir.start("--config laio.toml");
     dir.configure("root = 'DIR/absent'\n");
     server.signal(Signal::USR2);
     server.wait_for_line("failed to start; this process continues");
     assert_eq!(server.get("a", "/"), "home");
 
     dir.configure("root = 'DIR/site/b'\nlog = 'off'\nworkers = 2\n");
-    let mut busy = server.connect();
-    ask(&mut busy, "a", "/large.bin");
-    let mut first = [0; 1000];
-    busy.read_exact(&mut first).unwrap();
+    let busy = server.begin();
     server.signal(Signal::USR2);
     let said = server.wait_for_line("finishing the responses in progress here");
     let next: u32 = said.split(' ').nth(1).unwrap().parse().unwrap();
     wait_until("the new one answers", || server.get("a", "/") == "bee");
-    let mut rest = Vec::new();
-    busy.read_to_end(&mut rest).unwrap();
-    assert!(
-        first.len() + rest.len() > 8_000_000,
-        "the old answer is whole"
-    );
+    finish(busy);
     assert!(server.process.child.wait().unwrap().success());
     assert_eq!(server.get("a", "/"), "bee");
     send_signal(next, Signal::TERM);
@@ -415,7 +386,7 @@ fn hand_overs_lose_no_connection_and_add_no_socket() {
     const HAND_OVERS: usize = 8;
     let dir = ServerDir::new();
     let flags = "site --listen 127.0.0.1:0 --log off --workers 2";
-    let server = dir.start(&flags.split(' ').collect::<Vec<_>>());
+    let server = dir.start(flags);
     let (over, socket) = (AtomicBool::new(false), &server.socket);
     let mut serving = server.process.child.id();
     let mut sockets = Vec::new();
@@ -472,14 +443,13 @@ fn listening(process: u32) -> usize {
 #[test]
 fn a_process_that_is_killed_is_started_again_and_the_others_serve() {
     let dir = ServerDir::new();
-    let server = dir.start(&["site", "--log", "off", "--processes", "2", "--workers", "1"]);
+    let server = dir.start("site --log off --processes 2 --workers 1");
     let supervisor = server.process.child.id();
     let children = || {
         let path = format!("/proc/{supervisor}/task/{supervisor}/children");
         let text = fs::read_to_string(path).unwrap();
-        text.split_whitespace()
-            .map(|number| number.parse::<u32>().unwrap())
-            .collect::<Vec<_>>()
+        let numbers = text.split_whitespace().map(|number| number.parse::<u32>());
+        numbers.collect::<Result<Vec<_>, _>>().unwrap()
     };
     assert_eq!(children().len(), 2);
     for _ in 0..2 {
@@ -496,10 +466,8 @@ fn a_process_that_is_killed_is_started_again_and_the_others_serve() {
     }
     let left = children();
     server.signal(Signal::TERM);
-    wait_until("all have ended", || {
-        left.iter()
-            .all(|child| !Path::new(&format!("/proc/{child}")).exists())
-    });
+    let has_ended = |child: &u32| !Path::new(&format!("/proc/{child}")).exists();
+    wait_until("all have ended", || left.iter().all(has_ended));
 }
 
 #[test]
@@ -514,7 +482,7 @@ fn all_processes_serve_the_port_that_the_kernel_chose() {
     let [alone, supervised] = ["finishing the responses in progress here", "has taken over"];
     for (processes, taken_over) in [("", alone), ("1", supervised), ("2", supervised)] {
         laio_testing::watchdog::step(format!("processes: {processes}"));
-        let mut command = dir.command(&flags.split_whitespace().collect::<Vec<_>>());
+        let mut command = dir.command(flags);
         if !processes.is_empty() {
             command.args(["--processes", processes]);
         }
@@ -588,18 +556,7 @@ fn it_drops_privileges_and_its_workers_are_sandboxed() {
     let dir = ServerDir::new();
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(dir.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let flags = [
-        "site",
-        "--log",
-        "off",
-        "--user",
-        "65534",
-        "--landlock",
-        "auto",
-        "--seccomp",
-        "on",
-    ];
-    let server = dir.start(&flags);
+    let server = dir.start("site --log off --user 65534 --landlock auto --seccomp on");
     assert_eq!(server.get("a", "/"), "home");
     assert!(server.get("a", "/large.bin").len() == 8_000_000);
     let mut workers = 0;
@@ -629,48 +586,38 @@ fn an_answer_is_explained_instead_of_served() {
     let dir = ServerDir::new();
     dir.configure("root = \"DIR/site\"\nredirect = [\"/old=/new\"]\n");
     let explained = |flags: &[&str]| {
-        let mut command = dir.command(&["--config", "laio.toml"]);
+        let mut command = dir.command("--config laio.toml");
         let output = command.args(flags).output().unwrap();
-        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-        (output.status.code(), out, err)
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     };
-    let (status, out, _) = explained(&["--explain", "/b"]);
-    assert_eq!(status, Some(0), "{out}");
-    assert!(
-        out.contains("b is a directory") && out.contains("\nLocation: /b/\n"),
-        "{out}"
-    );
-    let (status, out, _) = explained(&[
+    let out = explained(&["--explain", "/b"]);
+    for part in ["b is a directory", "\nLocation: /b/\n"] {
+        assert!(out.contains(part), "{out}");
+    }
+    let mut flags = vec![
         "--explain",
         "http://example.org/",
         "--explain-method",
         "HEAD",
-        "--explain-header",
-        "If-None-Match: *",
-        "--explain-json",
-    ]);
-    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(status, Some(0));
+    ];
+    flags.extend(["--explain-header", "If-None-Match: *", "--explain-json"]);
+    let json: serde_json::Value = serde_json::from_str(&explained(&flags)).unwrap();
     assert_eq!(json["response"]["status"], 304);
     assert_eq!(json["request"]["method"], "HEAD");
     for wrong in [
-        &["--explain", "example.org"][..],
-        &["--explain", "/", "--explain-method", "A B"],
-        &["--explain", "/", "--explain-header", "x"],
-        &["--explain-json"],
-        &["--explain", "/", "--check"],
+        "--explain example.org",
+        "--explain / --explain-header x",
+        "--explain-json",
+        "--explain / --check",
     ] {
-        let (status, _, err) = explained(wrong);
-        assert_eq!(status, Some(2), "{wrong:?}: {err}");
+        dir.says(&format!("--config laio.toml {wrong}"), 2, &[]);
     }
-    let (status, _, err) = explained(&["--explain", "/", "absent"]);
-    assert_eq!(status, Some(1), "{err}");
-    dir.configure("root = \"DIR/site\"\nexplain = \"/\"\n");
-    assert!(
-        explained(&["--check"])
-            .2
-            .contains("explain is a flag, not a key")
-    );
+    let mut command = dir.command("--config laio.toml --explain / --explain-method");
+    assert_eq!(command.arg("A B").status().unwrap().code(), Some(2));
+    dir.says("--config laio.toml --explain / absent", 1, &[]);
+    let configuration = "root = \"DIR/site\"\nexplain = \"/\"\n";
+    dir.configured_says(configuration, 2, &["explain is a flag, not a key"]);
 }
 
 #[test]
@@ -678,59 +625,47 @@ fn mistakes_in_values_say_what_to_write() {
     let dir = ServerDir::new();
     for (flags, expected) in [
         (
-            &["--workers", "0"][..],
+            "--workers 0",
             "invalid value '0' for '--workers <N>': it must be at least 1",
         ),
         (
-            &["--cache-bytes", "1x"],
+            "--cache-bytes 1x",
             "invalid value '1x' for '--cache-bytes <BYTES>': write a number of bytes in digits, without a unit",
         ),
         (
-            &["--max-headers", "many"],
+            "--max-headers many",
             "'--max-headers <N>': write a whole number in digits",
         ),
-        (
-            &["--max-requests", "99999999999999999999999"],
-            "it is too large",
-        ),
+        ("--max-requests 99999999999999999999999", "it is too large"),
     ] {
-        let (status, text) = dir.output(flags);
-        assert_eq!(status, Some(2), "{text}");
-        assert!(text.contains(expected), "{expected} is not in\n{text}");
+        dir.says(flags, 2, &[expected]);
     }
     dir.configure("root = 'DIR/site'\ncache-bytes = '64M'\nworkers = 0\n");
-    let (status, text) = dir.output(&["--config", "laio.toml"]);
-    assert_eq!(status, Some(2), "{text}");
-    assert!(
-        text.contains("laio.toml:2: invalid value '64M'") && text.contains("without a unit"),
-        "{text}"
-    );
-    assert!(
-        text.contains("laio.toml:3: invalid value '0'") && text.contains("at least 1"),
-        "{text}"
-    );
+    let expected = [
+        "laio.toml:2: invalid value '64M'",
+        "without a unit",
+        "laio.toml:3: invalid value '0'",
+        "at least 1",
+    ];
+    dir.says("--config laio.toml", 2, &expected);
 }
 
 #[test]
 fn files_that_options_name_are_looked_for_at_the_start() {
     let dir = ServerDir::new();
-    dir.configure(
-        "root = 'DIR/site'\nerror-page = ['404=absent.html', '500=b']\nfallback = 'gone.html'\nalias = ['/media=DIR/media']\n",
-    );
-    let (status, text) = dir.output(&["--config", "laio.toml", "--check"]);
-    assert_eq!(status, Some(0), "{text}");
-    for expected in [
+    let configuration = "root = 'DIR/site'\nerror-page = ['404=absent.html', '500=b']\n\
+                         fallback = 'gone.html'\nalias = ['/media=DIR/media']\n";
+    let expected = [
         "--error-page 404=absent.html: cannot send ",
         "/site/absent.html: No such file or directory (os error 2)",
         "--error-page 500=b: cannot send ",
         "it is no file",
         "--fallback gone.html: cannot send ",
         "/media as /media: No such file or directory (os error 2); its paths are 404 until",
-    ] {
-        assert!(text.contains(expected), "{expected} is not in\n{text}");
-    }
+    ];
+    let text = dir.configured_says(configuration, 0, &expected);
     assert!(text.ends_with("ok\n"), "{text}");
-    dir.configure("root = 'DIR/site'\nerror-page = ['404=index.html']\nfallback = '/index.html'\n");
-    let found = dir.output(&["--config", "laio.toml", "--check"]);
-    assert_eq!(found, (Some(0), "ok\n".to_owned()));
+    let configuration =
+        "root = 'DIR/site'\nerror-page = ['404=index.html']\nfallback = '/index.html'\n";
+    assert_eq!(dir.configured_says(configuration, 0, &[]), "ok\n");
 }

@@ -1,4 +1,5 @@
-//! Which rules of a site keep requests from the fast path, on which the cache of files alone decides a response.
+//! Which rules of a site keep requests from the fast path, on which the cache of files alone decides a response, and
+//! which stages of a request the site needs.
 
 use super::Rules;
 use super::network_access::NetworkAccess;
@@ -10,6 +11,8 @@ pub struct FastPath {
     pub(crate) by_cached_file: bool,
     /// Every request is admitted as it arrived: no rule looks at its client or rewrites it.
     pub admits_all: bool,
+    /// A rule may keep a client from a path: a network, a password or an auth server.
+    pub has_guards: bool,
     /// The site sends interim responses, in protocols that have them.
     pub has_interim_responses: bool,
 }
@@ -68,6 +71,7 @@ impl FastPath {
                 && rate_limits.is_none()
                 && speeds.is_empty()
                 && rewrites.is_none(),
+            has_guards: network_access.is_some() || users.is_some() || auth_requests.is_some(),
             has_interim_responses: early_hints.is_some(),
         }
     }

@@ -1,21 +1,25 @@
-//! Answering a request by the upstream of its path: who answers it, sending the response, and its line of the
-//! access log.
+//! Answering a request by the upstream of its path: who answers it, the head for the client, sending the
+//! response, and its line of the access log.
 
 use super::ProxyServices;
 use super::cache::{self, Fetch, Plan};
+use super::compress::{Compressing, Form};
 use super::exchange::{self, UpstreamResponse};
 use super::fields::Hops;
 use super::proxy_request::{ProxyRequest, Source};
-use super::relay::{Delivery, relay, write_head};
+use super::relay::{Delivery, relay};
 use super::sendfile::send_named;
 use super::spool::Spool;
+use super::trailers::takes_trailers;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
+use super::upstream_head::UpstreamHead;
 use laio_http::log::LogRecord;
 use laio_http::{Framing, Method, Output, RequestPath, Status, Version};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::messages::print;
+use laio_serve_base::observe::upstreams::{CacheResult, cached};
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::Protocol;
 use laio_serve_base::trace;
@@ -35,6 +39,7 @@ use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_upstream::error::UpstreamError;
 use laio_serve_upstream::group::Group;
 use laio_serve_upstream::link::Deadline;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -182,6 +187,59 @@ async fn choose(
     ))
 }
 
+/// Writes the head for the client. `fetch` stores the response, if it may be stored; `has_cache` says that
+/// there is a cache.
+fn write_head(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    head: &UpstreamHead,
+    fetch: Option<Fetch>,
+    has_cache: bool,
+    out: &mut Output,
+) -> Delivery {
+    let may_compress = ctx.site.compresses_upstreams;
+    let form = may_compress
+        .then(|| Form::of(services, ctx, head))
+        .flatten();
+    let sent_head = match &form {
+        Some(form) => Cow::Owned(head.in_form(form.coding())),
+        None => Cow::Borrowed(head),
+    };
+    let compressing = match form {
+        Some(Form::Encoded(coding, permit)) if ctx.sends_body() => {
+            Some(Compressing::new(coding, permit))
+        }
+        _ => None,
+    };
+    let is_chunked = compressing.is_some() || head.is_chunked(ctx.request.version);
+    let chunked = ctx.sends_body() && is_chunked;
+    let close = !chunked && ctx.sends_body() && head.ends_unannounced();
+    let (recorder, cache_status) = match (fetch, has_cache) {
+        (Some(fetch), _) => {
+            cached(CacheResult::Miss);
+            let (recorder, status) = fetch.record(head, ctx);
+            (recorder, Some(status))
+        }
+        (None, true) => (None, Some("fwd=bypass".to_owned())),
+        (None, false) => (None, None),
+    };
+    match cache_status {
+        Some(status) => {
+            let status = format!("laio; {status}");
+            let more = [("Cache-Status", status.as_bytes())];
+            sent_head.write_with(ctx, out, chunked, close, &more);
+        }
+        None => sent_head.write(ctx, out, chunked, close),
+    }
+    Delivery {
+        chunked,
+        takes_trailers: takes_trailers(ctx.request),
+        recorder,
+        compressing,
+        keep_alive: ctx.keep_alive && !close,
+    }
+}
+
 /// Returns the context of a response: another request may follow only after the whole body of this one.
 fn before_next<'a>(ctx: RequestContext<'a>, body: &ClientBody<'_>) -> RequestContext<'a> {
     RequestContext {
@@ -200,6 +258,9 @@ async fn refuse(
     // Checked before authentication, because browsers send preflight requests without credentials.
     if ctx.site.cors.is_some() && cors::is_preflight(ctx.request) {
         return Some(pages::options(ctx, out));
+    }
+    if !ctx.site.fast_path.has_guards {
+        return None;
     }
     let resource = resource(&request.route.group, request.path);
     if let Some(response) = authorize(services, ctx, out, resource).await {

@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_worth_compressing() {
         let head = |status: Status, fields: &[(&str, &str)], length: Option<usize>| {
-            let mut head = UpstreamHead::bare(status);
+            let mut head = UpstreamHead::new(status, None, true);
             for (name, value) in fields {
                 head.add(name.as_bytes(), value.as_bytes());
             }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_head_of_an_encoded_response() {
-        let mut head = UpstreamHead::bare(Status::OK);
+        let mut head = UpstreamHead::new(Status::OK, None, true);
         for (name, value) in [
             ("Content-Type", "text/html"),
             ("ETag", "\"abc\""),

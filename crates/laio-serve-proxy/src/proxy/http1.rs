@@ -1,11 +1,12 @@
 //! Requests to upstreams in HTTP/1.1 and FastCGI: a connection carries one exchange at a time.
 
+use super::fields::Hops;
 use super::proxy_request::{ProxyRequest, Source, may_be_repeated};
 use super::upstream_head::UpstreamHead;
 use super::{fastcgi, request, trailers};
 use http::HeaderMap;
 use laio_http::fastcgi::{Event, Records, STDIN, push_stream, push_stream_end};
-use laio_http::upstream::{parse_cgi, parse_response};
+use laio_http::upstream::{Response, parse_cgi, parse_response};
 use laio_http::{BodySkip, Framing, Method, Status};
 use laio_rt::sync::Permit;
 use laio_rt::time::sleep;
@@ -303,17 +304,13 @@ impl Lease {
             ProtocolState::Http => {
                 let input = &mut self.link.input;
                 let found = parse_response(input, &heads, to_head).map(|found| {
-                    found.map(|(response, length)| {
-                        (UpstreamHead::from_response(&response, false), length)
-                    })
+                    found.map(|(response, length)| (response_head(&response, false), length))
                 });
                 (input, found)
             }
             ProtocolState::FastCgi(fastcgi_state) => {
                 let found = parse_cgi(&fastcgi_state.output, &heads, to_head).map(|found| {
-                    found.map(|(response, length)| {
-                        (UpstreamHead::from_response(&response, true), length)
-                    })
+                    found.map(|(response, length)| (response_head(&response, true), length))
                 });
                 if matches!(found, Ok(None)) && fastcgi_state.records.is_done() {
                     return Err(UpstreamError::bad_gateway(
@@ -381,6 +378,19 @@ impl Lease {
         // Released last, so that the next waiter finds the connection in the pool.
         drop(permit);
     }
+}
+
+/// Selects the fields to pass on. `program` is set for the responses of CGI programs.
+fn response_head(response: &Response<'_>, program: bool) -> UpstreamHead {
+    let hops = Hops::from_headers(&response.headers);
+    let (framing, keep_alive) = (response.framing, response.keep_alive);
+    let mut upstream_head = UpstreamHead::new(response.status, framing, keep_alive);
+    for (name, value) in response.headers.iter() {
+        if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
+            upstream_head.add(name, value);
+        }
+    }
+    upstream_head
 }
 
 /// The body of a response in HTTP/1.1 or FastCGI.

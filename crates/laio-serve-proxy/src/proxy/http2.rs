@@ -1,6 +1,6 @@
 //! Requests to upstreams in HTTP/2 (RFC 9113).
 
-use super::fields::VIA;
+use super::fields::{HOP_BY_HOP, VIA};
 use super::http2_body::Http2Body;
 use super::proxy_request::{ProxyRequest, Source, may_be_repeated};
 use super::request::{for_each_field, host};
@@ -9,9 +9,11 @@ use super::upload::Upload;
 use super::upstream_head::{UpstreamHead, early_hints};
 use h2::RecvStream;
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
+use http::response::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
-use laio_http::{Framing, Method, ascii_query};
+use laio_http::{Framing, Method, Status, ascii_query};
 use laio_rt::time::sleep;
+use laio_serve_base::field_names::is_one_of;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::body::BodyTime;
 use laio_serve_net::stream::Stream;
@@ -73,7 +75,7 @@ pub(super) async fn ask(
     };
     let (parts, stream) = response.into_parts();
     let to_head = proxy_request.ctx.request.method == Method::Head;
-    let head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
+    let head = response_head(&parts, stream.is_end_stream(), to_head)?;
     let ended = head.framing == Some(Framing::None) || stream.is_end_stream();
     let upload = upload.filter(|_| proxy_request.is_multiplexed());
     let body = Http2Body::new(
@@ -85,6 +87,45 @@ pub(super) async fn ask(
         (place, permit, in_flight),
     );
     Ok((head, body, upload))
+}
+
+/// Selects the fields to pass on. `ended`: no body follows.
+///
+/// # Errors
+/// When the status or the length is none of HTTP.
+fn response_head(parts: &Parts, ended: bool, to_head: bool) -> Result<UpstreamHead, UpstreamError> {
+    let wrong = || {
+        let text = format!("the status or the length is malformed: {}", parts.status);
+        UpstreamError::bad_gateway(text)
+    };
+    let status = Status::from_code(parts.status.as_u16()).ok_or_else(wrong)?;
+    let lengths = parts.headers.get_all(CONTENT_LENGTH).iter().count();
+    if status.code() < 200 || lengths > 1 {
+        return Err(wrong());
+    }
+    if parts.headers.len() > UpstreamLimits::HEAD.headers {
+        let text = "there are too many header fields";
+        return Err(UpstreamError::bad_gateway(text));
+    }
+    let mut upstream_head = UpstreamHead::new(status, None, true);
+    for (name, value) in &parts.headers {
+        if !is_one_of(name.as_str().as_bytes(), &HOP_BY_HOP) {
+            upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+    let bodiless = to_head || status.is_bodiless();
+    if ended && !bodiless && upstream_head.length.is_none() {
+        upstream_head.length = Some(b"0".as_slice().into());
+    }
+    let length = upstream_head.length.as_deref().map(|length| {
+        let text = std::str::from_utf8(length).ok();
+        text.and_then(|text| text.parse().ok()).ok_or_else(wrong)
+    });
+    upstream_head.framing = match length.transpose()? {
+        _ if bodiless => Some(Framing::None),
+        length => length.map(Framing::Length),
+    };
+    Ok(upstream_head)
 }
 
 /// Sends the body while waiting for the response. Returns the response, and what sends the rest of the

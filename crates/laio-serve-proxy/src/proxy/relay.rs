@@ -1,92 +1,35 @@
-//! Passing on the response of an upstream: its head, and its body chunk by chunk. The next chunk is read when
-//! the client has accepted the last, so the client's speed limits the upstream.
+//! Passing on the body of an upstream's response, chunk by chunk. The next chunk is read when the client has
+//! accepted the last, so the client's speed limits the upstream.
 
-use super::cache::{Fetch, Recorder};
-use super::compress::{Compressing, Form};
+use super::cache::Recorder;
+use super::compress::Compressing;
 use super::exchange::UpstreamBody;
-use super::trailers::{push_last_chunk, takes_trailers};
-use super::upstream_head::UpstreamHead;
+use super::trailers::push_last_chunk;
 use laio_http::Output;
 use laio_rt::future::{Either, race};
-use laio_serve_base::observe::upstreams::{CacheResult, cached};
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::pace::Pace;
-use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::request::send_buffer::{begin_response, send_all, send_deadline};
 use laio_serve_core::services::Services;
 use laio_serve_core::site::speed::Speed;
 use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_net::memory::{Loan, copies};
 use laio_serve_net::stream::Stream;
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::io;
 
 /// How a client gets the body of a response, as the head has announced it.
 pub(super) struct Delivery {
     /// Whether it is sent in chunks.
-    chunked: bool,
+    pub(super) chunked: bool,
     /// Whether a client that gets chunks takes the fields after the body.
-    takes_trailers: bool,
+    pub(super) takes_trailers: bool,
     /// What stores the content.
-    recorder: Option<Recorder>,
+    pub(super) recorder: Option<Recorder>,
     /// What compresses the content.
-    compressing: Option<Compressing>,
+    pub(super) compressing: Option<Compressing>,
     /// Whether another request may follow.
     pub(super) keep_alive: bool,
-}
-
-/// Writes the head for the client. `fetch` stores the response, if it may be stored; `has_cache` says that
-/// there is a cache.
-pub(super) fn write_head(
-    services: &Services,
-    ctx: RequestContext<'_>,
-    head: &UpstreamHead,
-    fetch: Option<Fetch>,
-    has_cache: bool,
-    out: &mut Output,
-) -> Delivery {
-    let may_compress = ctx.site.compresses_upstreams;
-    let form = may_compress
-        .then(|| Form::of(services, ctx, head))
-        .flatten();
-    let sent_head = match &form {
-        Some(form) => Cow::Owned(head.in_form(form.coding())),
-        None => Cow::Borrowed(head),
-    };
-    let compressing = match form {
-        Some(Form::Encoded(coding, permit)) if ctx.sends_body() => {
-            Some(Compressing::new(coding, permit))
-        }
-        _ => None,
-    };
-    let is_chunked = compressing.is_some() || head.is_chunked(ctx.request.version);
-    let chunked = ctx.sends_body() && is_chunked;
-    let close = !chunked && ctx.sends_body() && head.ends_unannounced();
-    let (recorder, cache_status) = match (fetch, has_cache) {
-        (Some(fetch), _) => {
-            cached(CacheResult::Miss);
-            let (recorder, status) = fetch.record(head, ctx);
-            (recorder, Some(status))
-        }
-        (None, true) => (None, Some("fwd=bypass".to_owned())),
-        (None, false) => (None, None),
-    };
-    match cache_status {
-        Some(status) => {
-            let status = format!("laio; {status}");
-            let more = [("Cache-Status", status.as_bytes())];
-            sent_head.write_with(ctx, out, chunked, close, &more);
-        }
-        None => sent_head.write(ctx, out, chunked, close),
-    }
-    Delivery {
-        chunked,
-        takes_trailers: takes_trailers(ctx.request),
-        recorder,
-        compressing,
-        keep_alive: ctx.keep_alive && !close,
-    }
 }
 
 /// Sends the output, and then the body. Counts the bytes of the content in `sent`, as the client gets them.

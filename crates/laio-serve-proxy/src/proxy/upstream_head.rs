@@ -1,17 +1,12 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::fields::{HOP_BY_HOP, Hops, VIA, has_word};
-use http::header::CONTENT_LENGTH;
-use http::response::Parts;
-use laio_http::upstream::Response;
+use super::fields::{VIA, has_word};
 use laio_http::{Coding, Framing, Output, ResponseHead, Status, Version};
 use laio_serve_base::field_names::is_one_of;
-use laio_serve_base::options::UpstreamLimits;
 use laio_serve_base::server_name::SERVER_NAME;
 use laio_serve_core::request::auth_state::{AuthState, PRIVATE};
 use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::{alt_svc, hsts};
-use laio_serve_upstream::error::UpstreamError;
 
 /// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
 const FILES: [(&str, bool); 4] = [
@@ -65,73 +60,16 @@ pub(super) struct NamedFile {
 }
 
 impl UpstreamHead {
-    /// Selects the fields to pass on. `program` is set for the responses of CGI programs.
-    pub(super) fn from_response(response: &Response<'_>, program: bool) -> UpstreamHead {
-        let hops = Hops::from_headers(&response.headers);
-        let mut upstream_head = UpstreamHead {
-            status: response.status,
-            framing: response.framing,
-            keep_alive: response.keep_alive,
-            file: None,
-            fields: Vec::new(),
-            length: None,
-        };
-        for (name, value) in response.headers.iter() {
-            if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
-                upstream_head.add(name, value);
-            }
-        }
-        upstream_head
-    }
-
-    /// Selects the fields to pass on of a response in HTTP/2. `ended`: no body follows.
-    ///
-    /// # Errors
-    /// When the status or the length is none of HTTP.
-    pub(super) fn of_http2(
-        parts: &Parts,
-        ended: bool,
-        to_head: bool,
-    ) -> Result<UpstreamHead, UpstreamError> {
-        let wrong = || {
-            let text = format!("the status or the length is malformed: {}", parts.status);
-            UpstreamError::bad_gateway(text)
-        };
-        let status = Status::from_code(parts.status.as_u16()).ok_or_else(wrong)?;
-        let lengths = parts.headers.get_all(CONTENT_LENGTH).iter().count();
-        if status.code() < 200 || lengths > 1 {
-            return Err(wrong());
-        }
-        if parts.headers.len() > UpstreamLimits::HEAD.headers {
-            let text = "there are too many header fields";
-            return Err(UpstreamError::bad_gateway(text));
-        }
-        let mut upstream_head = UpstreamHead {
+    /// Returns a head without fields.
+    pub(super) fn new(status: Status, framing: Option<Framing>, keep_alive: bool) -> UpstreamHead {
+        UpstreamHead {
             status,
-            framing: None,
-            keep_alive: true,
+            framing,
+            keep_alive,
             file: None,
             fields: Vec::new(),
             length: None,
-        };
-        for (name, value) in &parts.headers {
-            if !is_one_of(name.as_str().as_bytes(), &HOP_BY_HOP) {
-                upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
-            }
         }
-        let bodiless = to_head || status.is_bodiless();
-        if ended && !bodiless && upstream_head.length.is_none() {
-            upstream_head.length = Some(b"0".as_slice().into());
-        }
-        let length = upstream_head.length.as_deref().map(|length| {
-            let text = std::str::from_utf8(length).ok();
-            text.and_then(|text| text.parse().ok()).ok_or_else(wrong)
-        });
-        upstream_head.framing = match length.transpose()? {
-            _ if bodiless => Some(Framing::None),
-            length => length.map(Framing::Length),
-        };
-        Ok(upstream_head)
     }
 
     /// Adds a field that is passed on, or one that the server interprets.
@@ -322,19 +260,6 @@ impl UpstreamHead {
     pub(super) fn set_length(&mut self, length: usize) {
         self.length = Some(length.to_string().into_bytes().into());
         self.framing = Some(Framing::Length(length as u64));
-    }
-
-    /// Returns a head without fields.
-    #[cfg(test)]
-    pub(super) fn bare(status: Status) -> UpstreamHead {
-        UpstreamHead {
-            status,
-            framing: None,
-            keep_alive: true,
-            file: None,
-            fields: Vec::new(),
-            length: None,
-        }
     }
 
     pub(super) fn has(&self, name: &str) -> bool {

@@ -158,6 +158,9 @@ impl Connection {
 
     async fn answer_early(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
         let to_https = self.to_https.as_deref();
+        if to_https.is_none() && exchange.ctx.site.fast_path.admits_all {
+            return Ok(Step::Pass);
+        }
         let now = self.services.contexts.now();
         let Some(early) = EarlyAnswer::to(exchange.ctx, to_https, now) else {
             return Ok(Step::Pass);

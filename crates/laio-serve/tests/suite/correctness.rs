@@ -34,11 +34,15 @@ fn a_slash_behind_a_file_is_not_found() {
         let server = Running::with(dir.path(), |options| options.site.listing = lists);
         // Several times, because a repeated request may be answered from the cache.
         for _ in 0..3 {
-            assert_eq!(server.get("/a.txt").text(), "four");
-            for target in ["/a.txt/", "/a.txt//", "/a.txt/.", "/list/ten.txt/?json"] {
-                let status = server.get(target).status;
-                assert_eq!(status, 404, "{target}, listing {lists}");
-            }
+            server.answers(
+                r#"
+                GET /a.txt => "four"
+                GET /a.txt/ => 404
+                GET /a.txt// => 404
+                GET /a.txt/. => 404
+                GET /list/ten.txt/?json => 404
+                "#,
+            );
         }
     }
 }
@@ -50,9 +54,7 @@ fn a_slash_behind_a_file_gets_the_fallback_as_any_missing_name() {
         options.site.listing = true;
         options.site.fallback = Some("index.html".to_owned());
     });
-    let mut client = server.connect();
-    let answer = client.request("GET", "/a.txt/", "Accept: text/html\r\n");
-    assert_eq!((answer.status, answer.text()), (200, "home"));
+    server.answers(r#"GET /a.txt/ | Accept: text/html => 200 | "home""#);
 }
 
 fn entries(server: &Running, target: &str) -> Vec<serde_json::Value> {
@@ -87,44 +89,24 @@ fn a_listing_shows_what_is_served() {
     let made = Command::new("mkfifo").arg(list.join("fifo")).status();
     assert!(made.unwrap().success(), "mkfifo");
 
+    let followed = "inner out-directory to-directory absolute magic out ten.txt to-above to-file";
     for (symlinks, expected) in [
         (
             Symlinks::Within,
-            &["inner", "to-directory", "ten.txt", "to-above", "to-file"][..],
+            "inner to-directory ten.txt to-above to-file",
         ),
-        (Symlinks::Refuse, &["inner", "ten.txt"]),
-        (
-            Symlinks::Follow,
-            &[
-                "inner",
-                "out-directory",
-                "to-directory",
-                "absolute",
-                "magic",
-                "out",
-                "out-by-dots",
-                "ten.txt",
-                "to-above",
-                "to-file",
-            ],
-        ),
+        (Symlinks::Refuse, "inner ten.txt"),
+        (Symlinks::Follow, followed),
     ] {
         let server = Running::with(dir.path(), |options| {
             options.site.listing = true;
             options.site.symlinks = symlinks;
         });
         let entries = entries(&server, "/list/?json");
-        let names: Vec<_> = entries
-            .iter()
-            .map(|entry| entry["name"].as_str().unwrap())
-            // The test is also valid on machines without this file.
-            .filter(|&name| name != "out-by-dots")
-            .collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .copied()
-            .filter(|&name| name != "out-by-dots")
-            .collect();
+        let names = entries.iter().map(|entry| entry["name"].as_str().unwrap());
+        // The test is also valid on machines without this file.
+        let names: Vec<_> = names.filter(|&name| name != "out-by-dots").collect();
+        let names = names.join(" ");
         assert_eq!(names, expected, "{symlinks:?}");
         for entry in &entries {
             let name = entry["encoded"].as_str().unwrap();
@@ -137,12 +119,9 @@ fn a_listing_shows_what_is_served() {
             }
         }
         let page = server.get("/list/");
-        for (name, shown) in [("dead", false), ("fifo", false), ("ten.txt", true)] {
-            assert_eq!(page.text().contains(name), shown, "{name}");
-        }
-        let link = page
-            .text()
-            .contains("<a href=\"./to-directory/\">to-directory/</a>");
+        page.is("lacks dead | lacks fifo | has ten.txt");
+        let link = "<a href=\"./to-directory/\">to-directory/</a>";
+        let link = page.text().contains(link);
         assert_eq!(link, symlinks != Symlinks::Refuse);
     }
 }
@@ -243,24 +222,19 @@ fn raw(server: &Running, request: &str) -> Response {
 fn a_coding_that_does_not_end_in_chunked_is_refused() {
     let dir = site();
     let server = Running::start(dir.path());
-    let two = "chunked\r\nTransfer-Encoding: gzip";
-    let refused = [
-        "gzip",
-        "identity",
-        "chunked, gzip",
-        two,
-        "chunked, chunked",
-        "",
-    ];
-    let refused = refused.map(|codings| (400, codings));
-    for (status, codings) in refused
-        .into_iter()
-        .chain([(501, "gzip, chunked"), (200, "chunked")])
-    {
-        let request = format!(
-            "GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: {codings}\r\n\r\n0\r\n\r\n"
-        );
-        assert_eq!(raw(&server, &request).status, status, "{codings:?}");
+    for (status, codings) in [
+        (400, "gzip"),
+        (400, "identity"),
+        (400, "chunked, gzip"),
+        (400, "chunked\r\nTransfer-Encoding: gzip"),
+        (400, "chunked, chunked"),
+        (400, ""),
+        (501, "gzip, chunked"),
+        (200, "chunked"),
+    ] {
+        let head = format!("GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: {codings}\r\n");
+        let found = raw(&server, &(head + "\r\n0\r\n\r\n"));
+        assert_eq!(found.status, status, "{codings:?}");
     }
 }
 
@@ -317,18 +291,15 @@ fn http_without_tls_on_a_port_for_tls_is_answered_in_plain_text() {
         options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
         options.certificates = vec![made.files.clone()];
     });
-    for request in [
-        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        "G",
-    ] {
-        let mut client = server.connect();
-        client.send(request);
-        let answer = client.answer(false);
-        answer.is("400 | Content-Type: text/plain* | Connection: close | has https://");
-        assert!(client.is_closed(), "{request:?}");
-    }
+    let refused = "400 | Content-Type: text/plain* | Connection: close | has https:// | closed";
+    server.answers(&format!(
+        r#"
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n" => {refused}
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" => {refused}
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" => {refused}
+        "G" => {refused}
+        "#
+    ));
     // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
     let mut client = server.connect();
     client.send(b"\x00\x01\x02\x03\x04\x05");
@@ -345,13 +316,13 @@ fn an_invalid_preface_ends_the_connection() {
     client.send("INVALID CONNECTION PREFACE\r\n\r\n");
     assert!(client.is_closed(), "nothing is sent");
     // A possible request is answered; so are the same bytes where HTTP/2 is disabled.
-    for request in [
-        "GET /\r\n\r\n",
-        "GET / HTTX\r\n\r\n",
-        "GET a HTTP/1.1\r\n\r\n",
-    ] {
-        assert_eq!(raw(&server, request).status, 400, "{request:?}");
-    }
+    server.answers(
+        r#"
+        "GET /\r\n\r\n" => 400
+        "GET / HTTX\r\n\r\n" => 400
+        "GET a HTTP/1.1\r\n\r\n" => 400
+        "#,
+    );
     let old = Running::with(dir.path(), |options| options.http2 = None);
     assert_eq!(raw(&old, "INVALID CONNECTION PREFACE\r\n\r\n").status, 400);
 }
@@ -368,18 +339,14 @@ const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-const PROTOCOL_ERROR: u32 = 1;
-const FLOW_CONTROL_ERROR: u32 = 3;
 
 impl Frames {
     fn connect(server: &Running) -> Frames {
         let stream = TcpStream::connect(server.places()[0].inet().unwrap()).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         let mut frames = Frames(stream);
-        frames
-            .0
-            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-            .unwrap();
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        frames.0.write_all(preface).unwrap();
         frames.send(SETTINGS, 0, 0, b"");
         frames
     }
@@ -435,10 +402,10 @@ impl Frames {
     }
 }
 
-/// Returns the head of a request for `/a.txt`, with a length if there is one.
-fn head(length: Option<&str>) -> Vec<u8> {
+/// Returns the head of a request for `/a.txt`, with a length if it is not `-`.
+fn head(length: &str) -> Vec<u8> {
     let mut block = b"\x82\x86\x04\x06/a.txt\x41\x04test".to_vec();
-    if let Some(length) = length {
+    if length != "-" {
         block.extend_from_slice(&[0x0f, 0x0d, length.len() as u8]);
         block.extend_from_slice(length.as_bytes());
     }
@@ -447,85 +414,57 @@ fn head(length: Option<&str>) -> Vec<u8> {
 
 #[test]
 fn errors_on_a_stream_that_is_answered_are_its_errors() {
-    const TRAILER: &[u8] = b"\x00\x01t\x01v";
-    const UPPER: &[u8] = b"\x00\x01T\x01v";
-    const MOST: [u8; 4] = [0x7f, 0xff, 0xff, 0xff];
-    /// Kind, flags and payload.
-    type Frame = (u8, u8, &'static [u8]);
-    /// The name of the case, the length in the head, the bytes after the answer, and the error.
-    type Case = (&'static str, Option<&'static str>, Vec<Frame>, Option<u32>);
-    let end = END_HEADERS | END_STREAM;
-    let protocol = Some(PROTOCOL_ERROR);
-    let cases: Vec<Case> = vec![
-        ("a body", None, vec![(DATA, END_STREAM, b"abc")], None),
-        (
-            "trailers",
-            None,
-            vec![(DATA, 0, b"abc"), (HEADERS, end, TRAILER)],
-            None,
-        ),
-        (
-            "the length",
-            Some("3"),
-            vec![(DATA, 0, b"ab"), (DATA, END_STREAM, b"c")],
-            None,
-        ),
-        (
-            "a second head",
-            None,
-            vec![(HEADERS, END_HEADERS, TRAILER)],
-            protocol,
-        ),
-        (
-            "capitals behind",
-            None,
-            vec![(HEADERS, end, UPPER)],
-            protocol,
-        ),
-        (
-            "too short",
-            Some("3"),
-            vec![(DATA, END_STREAM, b"a")],
-            protocol,
-        ),
-        ("too long", Some("3"), vec![(DATA, 0, b"abcd")], protocol),
-        (
-            "too long in two",
-            Some("3"),
-            vec![(DATA, 0, b"ab"), (DATA, 0, b"cd")],
-            protocol,
-        ),
-        (
-            "windows",
-            None,
-            vec![(WINDOW_UPDATE, 0, &MOST), (WINDOW_UPDATE, 0, &MOST)],
-            Some(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "a window",
-            None,
-            vec![(WINDOW_UPDATE, 0, &[0, 0, 255, 0])],
-            None,
-        ),
-    ];
+    // The case, the length in the head, the frames after the answer (`.` ends the stream), and the error.
+    const CASES: &str = "
+        a body | - | DATA abc. | -
+        trailers | - | DATA abc, HEADERS t. | -
+        the length | 3 | DATA ab, DATA c. | -
+        a second head | - | HEADERS t | 1
+        capitals behind | - | HEADERS T. | 1
+        too short | 3 | DATA a. | 1
+        too long | 3 | DATA abcd | 1
+        too long in two | 3 | DATA ab, DATA cd | 1
+        windows | - | WINDOW_UPDATE 2147483647, WINDOW_UPDATE 2147483647 | 3
+        a window | - | WINDOW_UPDATE 65280 | -
+    ";
     let dir = site();
     let server = Running::start(dir.path());
-    for (what, length, frames, expected) in &cases {
+    for case in CASES.lines().map(str::trim).filter(|case| !case.is_empty()) {
+        let [what, length, frames, expected] = case.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{case}");
+        };
         let mut client = Frames::connect(&server);
-        client.send(HEADERS, END_HEADERS, 1, &head(*length));
+        client.send(HEADERS, END_HEADERS, 1, &head(length));
         client.answered();
-        for (kind, flags, payload) in frames {
-            client.send(*kind, *flags, 1, payload);
+        for frame in frames.split(", ") {
+            let (kind, text) = frame.split_once(' ').unwrap();
+            let (text, ends) = text
+                .strip_suffix('.')
+                .map_or((text, 0), |text| (text, END_STREAM));
+            match kind {
+                "DATA" => client.send(DATA, ends, 1, text.as_bytes()),
+                "HEADERS" => {
+                    let field = format!("\0\x01{text}\x01v");
+                    client.send(HEADERS, END_HEADERS | ends, 1, field.as_bytes());
+                }
+                _ => client.send(
+                    WINDOW_UPDATE,
+                    0,
+                    1,
+                    &text.parse::<u32>().unwrap().to_be_bytes(),
+                ),
+            }
         }
         client.send(PING, 0, 0, b"12345678");
-        assert_eq!(client.error(), *expected, "{what}");
+        // PROTOCOL_ERROR is 1, FLOW_CONTROL_ERROR is 3.
+        assert_eq!(client.error(), expected.parse().ok(), "{what}");
         // The `h2` crate ends the connection for an invalid field name, as it may (section
         // 5.4.1).
-        if *what == "capitals behind" {
+        if what == "capitals behind" {
             continue;
         }
         // Otherwise the connection stays usable.
-        client.send(HEADERS, end, 3, &head(None));
+        client.send(HEADERS, END_HEADERS | END_STREAM, 3, &head("-"));
         while client.next().2 != 3 {}
     }
 }
@@ -537,7 +476,7 @@ fn a_request_whose_rest_never_comes_ends() {
         options.limits.body_bytes = 10;
     });
     let mut client = Frames::connect(&server);
-    client.send(HEADERS, END_HEADERS, 1, &head(None));
+    client.send(HEADERS, END_HEADERS, 1, &head("-"));
     client.answered();
     client.send(DATA, 0, 1, b"more than the limit");
     loop {
@@ -581,8 +520,7 @@ fn silent_connections_are_evicted_after_the_time_for_a_head() {
     });
     let silent: Vec<_> = (0..3).map(|_| server.connect()).collect();
     let mut client = server.connect();
-    client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert_eq!(client.answer(false).status, 200);
+    client.answers("GET /a.txt | Connection: close => 200");
     drop(silent);
 }
 

@@ -7,6 +7,7 @@ use laio_serve::{Options, UploadSync, Uploaders, Zip};
 use laio_testing::fault_fs::{Fault, FaultFs, Kind};
 use laio_testing::nth_call::NthCall;
 use laio_testing::{child, or_skip, test_name};
+use libc::{EEXIST, EINVAL, EIO, ENOENT, ENOMEM, ENOSPC, EXDEV};
 use std::ffi::{c_int, c_long};
 use std::fs;
 use std::io::Read;
@@ -289,9 +290,9 @@ fn means(status: Option<u16>, what: &str, errno: c_int) -> bool {
         // A body that ends early, and what could not be deleted.
         (None | Some(207), _) => true,
         // The file system may mean the new name.
-        (Some(400), libc::EINVAL) if what == "renameat2" => true,
-        (Some(status), libc::ENOMEM) => status == 503,
-        (Some(status), libc::ENOSPC) => status == 507,
+        (Some(400), EINVAL) if what == "renameat2" => true,
+        (Some(status), ENOMEM) => status == 503,
+        (Some(status), ENOSPC) => status == 507,
         (Some(status), _) => status == 500,
     }
 }
@@ -369,115 +370,59 @@ fn check(backend: BackendKind, found: Vec<(u32, Vec<String>)>) {
 }
 
 /// System calls, the errnos with which they fail, and whether they are among those that remove files.
+#[rustfmt::skip]
 const CALLS: [(&str, c_long, &[c_int], bool); 17] = [
-    (
-        "openat2",
-        libc::SYS_openat2,
-        &[libc::EIO, libc::ENOMEM],
-        true,
-    ),
-    ("openat", libc::SYS_openat, &[libc::EIO, libc::ENOMEM], true),
-    ("statx", libc::SYS_statx, &[libc::EIO, libc::ENOMEM], true),
-    (
-        "getdents64",
-        libc::SYS_getdents64,
-        &[libc::EIO, libc::ENOMEM],
-        true,
-    ),
-    (
-        "unlinkat",
-        libc::SYS_unlinkat,
-        &[libc::EIO, libc::ENOMEM],
-        true,
-    ),
-    ("pread64", libc::SYS_pread64, &[libc::EIO], false),
-    ("preadv2", libc::SYS_preadv2, &[libc::EIO], false),
-    ("sendfile", libc::SYS_sendfile, &[libc::EIO], false),
-    (
-        "copy_file_range",
-        libc::SYS_copy_file_range,
-        &[libc::EIO, libc::ENOSPC],
-        false,
-    ),
-    (
-        "pwrite64",
-        libc::SYS_pwrite64,
-        &[libc::EIO, libc::ENOSPC],
-        false,
-    ),
-    (
-        "pwritev2",
-        libc::SYS_pwritev2,
-        &[libc::EIO, libc::ENOSPC],
-        false,
-    ),
-    (
-        "fsync",
-        libc::SYS_fsync,
-        &[libc::EIO, libc::ENOSPC, libc::EINVAL],
-        false,
-    ),
-    (
-        "mkdirat",
-        libc::SYS_mkdirat,
-        &[libc::EIO, libc::ENOSPC],
-        false,
-    ),
-    (
-        "linkat",
-        libc::SYS_linkat,
-        &[libc::EIO, libc::ENOSPC, libc::EEXIST, libc::ENOENT],
-        false,
-    ),
-    (
-        "renameat2",
-        libc::SYS_renameat2,
-        &[libc::EIO, libc::ENOSPC, libc::EINVAL, libc::ENOENT],
-        false,
-    ),
-    (
-        "fchmod",
-        libc::SYS_fchmod,
-        &[libc::EIO, libc::ENOMEM],
-        false,
-    ),
-    (
-        "fstatfs",
-        libc::SYS_fstatfs,
-        &[libc::EIO, libc::ENOMEM],
-        false,
-    ),
+    ("openat2", libc::SYS_openat2, &[EIO, ENOMEM], true),
+    ("openat", libc::SYS_openat, &[EIO, ENOMEM], true),
+    ("statx", libc::SYS_statx, &[EIO, ENOMEM], true),
+    ("getdents64", libc::SYS_getdents64, &[EIO, ENOMEM], true),
+    ("unlinkat", libc::SYS_unlinkat, &[EIO, ENOMEM], true),
+    ("pread64", libc::SYS_pread64, &[EIO], false),
+    ("preadv2", libc::SYS_preadv2, &[EIO], false),
+    ("sendfile", libc::SYS_sendfile, &[EIO], false),
+    ("copy_file_range", libc::SYS_copy_file_range, &[EIO, ENOSPC], false),
+    ("pwrite64", libc::SYS_pwrite64, &[EIO, ENOSPC], false),
+    ("pwritev2", libc::SYS_pwritev2, &[EIO, ENOSPC], false),
+    ("fsync", libc::SYS_fsync, &[EIO, ENOSPC, EINVAL], false),
+    ("mkdirat", libc::SYS_mkdirat, &[EIO, ENOSPC], false),
+    ("linkat", libc::SYS_linkat, &[EIO, ENOSPC, EEXIST, ENOENT], false),
+    ("renameat2", libc::SYS_renameat2, &[EIO, ENOSPC, EINVAL, ENOENT], false),
+    ("fchmod", libc::SYS_fchmod, &[EIO, ENOMEM], false),
+    ("fstatfs", libc::SYS_fstatfs, &[EIO, ENOMEM], false),
 ];
 
-/// Calls that io_uring makes are not among them: see the next test.
-#[test]
-fn each_call_fails_once() {
-    child::check(LIMIT, test_name!(), "", || {
+/// Calls that io_uring makes are not among them: see `each_request`.
+fn each_call(test: &str, backend: BackendKind) {
+    child::check(LIMIT, test, "", || {
         let calls: Vec<_> = CALLS.iter().map(|(_, call, ..)| *call).collect();
         let Some(calls) = or_skip(NthCall::install(&calls)) else {
             return;
         };
-        for backend in [BackendKind::Hybrid, BackendKind::Lazy] {
-            if !has(backend) {
-                continue;
-            }
-            let dir = TempDir::new().unwrap();
-            let server = Running::on(backend, dir.path(), open);
-            let all = CALLS.iter().flat_map(|(what, call, errnos, keeps)| {
-                let faults = errnos.iter().map(|&errno| Injected {
-                    what,
-                    errno,
-                    keeps: *keeps,
-                });
-                faults.map(|fault| (*call, fault))
-            });
-            let found = all.map(|(call, fault)| {
-                let arm = |_: &Job, n| calls.fail(n, call, fault.errno);
-                every_fault(&server, dir.path(), fault, &arm, &|| calls.disarm())
-            });
-            check(backend, found.collect());
+        if !has(backend) {
+            return;
         }
+        let dir = TempDir::new().unwrap();
+        let server = Running::on(backend, dir.path(), open);
+        let all = CALLS.iter().flat_map(|&(what, call, errnos, keeps)| {
+            let fault = move |&errno| (call, Injected { what, errno, keeps });
+            errnos.iter().map(fault)
+        });
+        let found = all.map(|(call, fault)| {
+            let arm = |_: &Job, n| calls.fail(n, call, fault.errno);
+            every_fault(&server, dir.path(), fault, &arm, &|| calls.disarm())
+        });
+        check(backend, found.collect());
     });
+}
+
+#[test]
+fn each_call_fails_once_with_helpers() {
+    each_call(test_name!(), BackendKind::Hybrid);
+}
+
+#[test]
+fn each_call_fails_once_in_the_lazy_back_end() {
+    each_call(test_name!(), BackendKind::Lazy);
 }
 
 /// Listening fails: the server says on what, and does not start.
@@ -512,7 +457,7 @@ fn a_directory_that_cannot_be_counted_is_not_changed() {
     disk.add_file("d/a", &[0; 600]);
     for kind in [Kind::Opendir, Kind::Readdir, Kind::Getattr, Kind::Lookup] {
         let name = if kind == Kind::Lookup { "d/a" } else { "d" };
-        disk.set_at(name, kind, Fault::Fail(libc::EIO));
+        disk.set_at(name, kind, Fault::Fail(EIO));
         let server = Running::with(disk.path(), |options| {
             open(options);
             options.site.uploads.quota = Some(1000);
@@ -533,55 +478,47 @@ fn a_directory_that_cannot_be_counted_is_not_changed() {
 
 /// Requests to a file system, the errnos with which they fail, and whether they are among those that remove files.
 const REQUESTS: [(Kind, &[c_int], bool); 15] = [
-    (Kind::Lookup, &[libc::EIO, libc::ENOMEM], true),
-    (Kind::Getattr, &[libc::EIO, libc::ENOMEM], true),
-    (Kind::Opendir, &[libc::EIO, libc::ENOMEM], true),
-    (Kind::Readdir, &[libc::EIO, libc::ENOMEM], true),
-    (Kind::Unlink, &[libc::EIO], true),
-    (Kind::Rmdir, &[libc::EIO], true),
-    (Kind::Open, &[libc::EIO, libc::ENOMEM], false),
-    (Kind::Read, &[libc::EIO, libc::ENOMEM], false),
-    (Kind::Create, &[libc::EIO, libc::ENOSPC], false),
-    (Kind::Write, &[libc::EIO, libc::ENOSPC], false),
-    (Kind::Mkdir, &[libc::EIO, libc::ENOSPC], false),
-    (Kind::Rename, &[libc::EIO, libc::ENOSPC], false),
-    (Kind::Fsync, &[libc::EIO, libc::ENOSPC], false),
-    (Kind::Setattr, &[libc::EIO, libc::ENOMEM], false),
-    (Kind::Statfs, &[libc::EIO, libc::ENOMEM], false),
+    (Kind::Lookup, &[EIO, ENOMEM], true),
+    (Kind::Getattr, &[EIO, ENOMEM], true),
+    (Kind::Opendir, &[EIO, ENOMEM], true),
+    (Kind::Readdir, &[EIO, ENOMEM], true),
+    (Kind::Unlink, &[EIO], true),
+    (Kind::Rmdir, &[EIO], true),
+    (Kind::Open, &[EIO, ENOMEM], false),
+    (Kind::Read, &[EIO, ENOMEM], false),
+    (Kind::Create, &[EIO, ENOSPC], false),
+    (Kind::Write, &[EIO, ENOSPC], false),
+    (Kind::Mkdir, &[EIO, ENOSPC], false),
+    (Kind::Rename, &[EIO, ENOSPC], false),
+    (Kind::Fsync, &[EIO, ENOSPC], false),
+    (Kind::Setattr, &[EIO, ENOMEM], false),
+    (Kind::Statfs, &[EIO, ENOMEM], false),
 ];
 
 /// A FUSE file system has no unnamed files, and exchanges no names. Every move here copies and removes.
-#[test]
-fn each_request_to_a_file_system_fails_once() {
+fn each_request(backend: BackendKind) {
     let Some(disk) = or_skip(FaultFs::mount()) else {
         return;
     };
-    for backend in [BackendKind::Lazy, BackendKind::Uring, BackendKind::Hybrid] {
-        if !has(backend) {
-            continue;
-        }
-        let server = Running::on(backend, disk.path(), open);
-        let all = REQUESTS.iter().flat_map(|&(kind, errnos, keeps)| {
-            let what = format!("{kind:?}");
-            // What an errno means does not depend on the back end.
-            let errnos = match backend {
-                BackendKind::Lazy => errnos,
-                _ => &errnos[..1],
-            };
-            errnos
-                .iter()
-                .map(move |&errno| (what.clone(), kind, errno, keeps))
-        });
-        let found = all.map(|(what, kind, errno, keeps)| {
-            laio_testing::watchdog::step(&what);
-            let fault = Injected {
-                what: &what,
-                errno,
-                keeps,
-            };
+    if !has(backend) {
+        return;
+    }
+    let server = Running::on(backend, disk.path(), open);
+    let mut all = Vec::new();
+    for (kind, errnos, keeps) in REQUESTS {
+        let what = format!("{kind:?}");
+        laio_testing::watchdog::step(&what);
+        // What an errno means does not depend on the back end.
+        let errnos = match backend {
+            BackendKind::Lazy => errnos,
+            _ => &errnos[..1],
+        };
+        let found = errnos.iter().map(|&errno| {
+            let what = &*what;
+            let fault = Injected { what, errno, keeps };
             let arm = |job: &Job, n| {
                 if job.method == "MOVE" {
-                    disk.next(Kind::Rename, Fault::Fail(libc::EXDEV));
+                    disk.next(Kind::Rename, Fault::Fail(EXDEV));
                 }
                 disk.nth(n, kind, Fault::Fail(errno));
             };
@@ -592,6 +529,22 @@ fn each_request_to_a_file_system_fails_once() {
             };
             every_fault(&server, disk.path(), fault, &arm, &disarm)
         });
-        check(backend, found.collect());
+        all.extend(found);
     }
+    check(backend, all);
+}
+
+#[test]
+fn each_request_to_a_file_system_fails_once_in_the_lazy_back_end() {
+    each_request(BackendKind::Lazy);
+}
+
+#[test]
+fn each_request_to_a_file_system_fails_once_with_a_ring() {
+    each_request(BackendKind::Uring);
+}
+
+#[test]
+fn each_request_to_a_file_system_fails_once_with_helpers() {
+    each_request(BackendKind::Hybrid);
 }

@@ -1,6 +1,6 @@
 //! The options of a site, tested over connections.
 
-use crate::common::{Response, Running, asynchronous_backends, every_backend};
+use crate::common::{Running, asynchronous_backends, every_backend};
 use laio::BackendKind;
 use laio_serve::{
     Auth, Coding, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
@@ -26,9 +26,14 @@ fn site() -> TempDir {
 }
 
 fn long() -> String {
-    (0..20_000)
-        .map(|number| format!("line {number}\n"))
-        .collect()
+    let lines = (0..20_000).map(|number| format!("line {number}\n"));
+    lines.collect()
+}
+
+fn make_older(dir: &TempDir, name: &str) {
+    let file = fs::File::options().append(true).open(dir.path().join(name));
+    let before = SystemTime::now() - Duration::from_secs(1000);
+    file.unwrap().set_modified(before).unwrap();
 }
 
 /// Starts a server for a site that `change` configures.
@@ -38,10 +43,6 @@ fn serve(dir: &TempDir, backend: BackendKind, change: impl FnOnce(&mut Site)) ->
 
 fn lazy(dir: &TempDir, change: impl FnOnce(&mut Site)) -> Running {
     serve(dir, BackendKind::Lazy, change)
-}
-
-fn get(server: &Running, target: &str, fields: &str) -> Response {
-    server.connect().request("GET", target, fields)
 }
 
 #[test]
@@ -61,11 +62,7 @@ fn ready_compressed_files() {
         ("zstd", "-", &long()),
         ("identity", "-", &long()),
     ] {
-        let answer = get(
-            &server,
-            "/long.txt",
-            &format!("Accept-Encoding: {accepted}\r\n"),
-        );
+        let answer = server.ask(&format!("GET /long.txt | Accept-Encoding: {accepted}"));
         answer.is(&format!(
             "Content-Encoding: {coding} | Vary: Accept-Encoding"
         ));
@@ -73,7 +70,7 @@ fn ready_compressed_files() {
         assert!(answer.text() == body, "{accepted}");
     }
     let plain = server.get("/long.txt");
-    let packed = get(&server, "/long.txt", "Accept-Encoding: gzip\r\n");
+    let packed = server.ask("GET /long.txt | Accept-Encoding: gzip");
     let tag = packed.header("ETag").unwrap();
     assert_ne!(plain.header("ETag"), Some(tag), "each form has its own tag");
     server.answers(&format!(
@@ -83,11 +80,7 @@ fn ready_compressed_files() {
         "#
     ));
     // A compressed file older than the plain one may belong to an earlier version.
-    let old = fs::File::options()
-        .write(true)
-        .open(dir.path().join("long.txt.br"));
-    let before = SystemTime::now() - Duration::from_secs(1000);
-    old.unwrap().set_modified(before).unwrap();
+    make_older(&dir, "long.txt.br");
     lazy(&dir, |site| site.precompressed = vec![Coding::Brotli]).answers(
         "
         GET /long.txt | Accept-Encoding: br => 200 | Content-Encoding: -
@@ -100,22 +93,19 @@ fn ready_compressed_files() {
 #[test]
 fn ranges_of_ready_compressed_files() {
     let dir = site();
-    let before = SystemTime::now() - Duration::from_secs(1000);
     for (name, text) in [
         ("long.txt", long()),
         ("long.txt.br", "brotli form".to_owned()),
         ("long.txt.zst", "zstd form".to_owned()),
     ] {
         fs::write(dir.path().join(name), text).unwrap();
-        let file = fs::File::options().append(true).open(dir.path().join(name));
-        file.unwrap().set_modified(before).unwrap();
+        make_older(&dir, name);
     }
     let server = lazy(&dir, |site| {
         site.precompressed = vec![Coding::Brotli, Coding::Zstd];
     });
     let tag = |coding: &str| {
-        let fields = format!("Accept-Encoding: {coding}\r\n");
-        let answer = get(&server, "/long.txt", &fields);
+        let answer = server.ask(&format!("GET /long.txt | Accept-Encoding: {coding}"));
         answer.header("ETag").unwrap().to_owned()
     };
     let tags = ["identity", "br", "zstd"].map(tag);
@@ -145,20 +135,19 @@ fn heads_and_304_of_what_is_compressed_on_the_way() {
     let server = lazy(&dir, |site| site.compress = codings);
     let mut client = server.connect();
     for coding in ["zstd", "br", "gzip"] {
-        let accept = format!("Accept-Encoding: {coding}\r\n");
-        let head = client.request("HEAD", "/long.txt", &accept);
+        let accept = format!("/long.txt | Accept-Encoding: {coding}");
+        let head = client.ask(&format!("HEAD {accept}"));
         head.is(&format!(
             "Content-Encoding: {coding} | Transfer-Encoding: chunked | ETag: W/*"
         ));
-        let same = format!(
-            "{accept}If-None-Match: {}\r\n",
-            head.header("ETag").unwrap()
-        );
-        for method in ["GET", "HEAD"] {
-            let answer = client.request(method, "/long.txt", &same);
-            assert_eq!(answer.header("ETag"), head.header("ETag"));
-            answer.is("304 | Vary: Accept-Encoding | Content-Encoding: - | Transfer-Encoding: -");
-        }
+        let tag = head.header("ETag").unwrap();
+        let same = format!("304 | ETag: {tag} | Vary: Accept-Encoding | Content-Encoding: -");
+        client.answers(&format!(
+            "
+            GET {accept} | If-None-Match: {tag} => {same} | Transfer-Encoding: -
+            HEAD {accept} | If-None-Match: {tag} => {same} | Transfer-Encoding: -
+            "
+        ));
     }
 }
 
@@ -168,18 +157,15 @@ fn compression_on_the_way() {
     for backend in every_backend() {
         let server = serve(&dir, backend, |site| site.compress = vec![Coding::Gzip]);
         let mut client = server.connect();
-        let gzip = "Accept-Encoding: gzip\r\n";
-        let head = client.request("HEAD", "/long.txt", gzip);
+        let head = client.ask("HEAD /long.txt | Accept-Encoding: gzip");
         head.is("Transfer-Encoding: chunked");
         for _ in 0..3 {
-            let answer = client.request("GET", "/long.txt", gzip);
+            let answer = client.ask("GET /long.txt | Accept-Encoding: gzip");
             answer.is("Content-Encoding: gzip | Content-Length: - | ETag: W/*");
+            assert!(answer.body.len() < long().len() / 3);
             let mut text = String::new();
-            let packed = client.chunks();
-            assert!(packed.len() < long().len() / 3);
-            flate2::read::GzDecoder::new(&packed[..])
-                .read_to_string(&mut text)
-                .unwrap();
+            let mut decoder = flate2::read::GzDecoder::new(&answer.body[..]);
+            decoder.read_to_string(&mut text).unwrap();
             assert!(text == long(), "{backend}");
         }
         let tag = head.header("ETag").unwrap();
@@ -196,17 +182,16 @@ fn compression_on_the_way() {
             assert_eq!(plain.header("Vary"), Some("Accept-Encoding"), "{backend}");
             assert!(plain.text() == long(), "{backend}");
         }
-        client.send(format!("GET /long.txt HTTP/1.0\r\n{gzip}\r\n"));
-        assert!(
-            client.answer(false).text() == long(),
-            "{backend}: HTTP/1.0 has no chunks"
-        );
+        client.send("GET /long.txt HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
+        // HTTP/1.0 has no chunks.
+        assert!(client.answer(false).text() == long(), "{backend}");
     }
     let none = Running::with(dir.path(), |options| {
         options.site.compress = vec![Coding::Gzip];
         options.limits.compressions = 0;
     });
-    assert!(get(&none, "/long.txt", "Accept-Encoding: gzip\r\n").text() == long());
+    let plain = none.ask("GET /long.txt | Accept-Encoding: gzip");
+    assert!(plain.text() == long());
 }
 
 #[test]
@@ -214,33 +199,18 @@ fn listings() {
     let dir = site();
     for backend in asynchronous_backends() {
         let server = serve(&dir, backend, |site| site.listing = true);
-        assert_eq!(
-            server.get("/").text(),
-            "<h1>home</h1>",
-            "an index comes first"
-        );
+        // An index comes first.
+        server.answers(r#"GET / => "<h1>home</h1>""#);
         let page = server.get("/docs/");
-        page.is("Content-Type: text/html; charset=utf-8");
+        page.is("Content-Type: text/html; charset=utf-8 | lacks hidden");
+        page.is(r#"has <a href="./a%20%3Cb%3E.txt">a &lt;b&gt;.txt</a>"#);
+        page.is(r#"has <a href="./deep/">deep/</a>"#);
         let text = page.text();
-        assert!(
-            text.contains("<a href=\"./a%20%3Cb%3E.txt\">a &lt;b&gt;.txt</a>"),
-            "{text}"
-        );
-        assert!(text.contains("<a href=\"./deep/\">deep/</a>") && !text.contains("hidden"));
-        assert!(
-            text.find("deep/").unwrap() < text.find("a%20").unwrap(),
-            "directories first"
-        );
-        for (target, fields) in [
-            ("/docs/", "Accept: application/json\r\n"),
-            ("/docs/?json", ""),
-        ] {
-            let json = get(&server, target, fields);
-            assert_eq!(
-                json.header("Content-Type"),
-                Some("application/json"),
-                "{backend}"
-            );
+        let [deep, file] = ["deep/", "a%20"].map(|name| text.find(name).unwrap());
+        assert!(deep < file, "directories first");
+        for request in ["GET /docs/ | Accept: application/json", "GET /docs/?json"] {
+            let json = server.ask(request);
+            json.is("Content-Type: application/json");
             let json: serde_json::Value = serde_json::from_slice(&json.body).unwrap();
             assert_eq!(json["complete"], true);
             assert_eq!(json["entries"][0]["name"], "deep");
@@ -248,29 +218,20 @@ fn listings() {
             assert_eq!(json["entries"][1]["name"], "a <b>.txt");
             assert_eq!(json["entries"][1]["size"], 4);
         }
-        assert_eq!(
-            server.get("/docs").header("Location"),
-            Some("/docs/"),
-            "{backend}"
-        );
-        let mut client = server.connect();
-        let head = client.request("HEAD", "/docs/", "");
-        assert_eq!(
-            head.header("Content-Length"),
-            Some(text.len().to_string().as_str())
-        );
-        assert_eq!(client.get("/docs/").status, 200);
+        server.connect().answers(&format!(
+            "
+            GET /docs => Location: /docs/
+            HEAD /docs/ => Content-Length: {}
+            GET /docs/ => 200
+            ",
+            text.len()
+        ));
     }
     let short = Running::with(dir.path(), |options| {
         options.site.listing = true;
         options.limits.listing_entries = 1;
     });
-    assert!(
-        short
-            .get("/docs/")
-            .text()
-            .contains("more entries are not shown")
-    );
+    short.answers("GET /docs/ => has more entries are not shown");
 }
 
 #[test]
@@ -316,18 +277,15 @@ fn redirects_and_fields() {
         value: text(value),
     };
     let server = lazy(&dir, |site| {
-        let redirect = |from: &str, to: &str, status| Redirect {
+        let redirect = |from, to, status| Redirect {
             from: text(from),
             to: text(to),
             status,
         };
+        let (blog, moved) = ("https://blog.example/*", Status::PERMANENT_REDIRECT);
         site.redirects = vec![
             redirect("/old", "/long.txt", Status::MOVED_PERMANENTLY),
-            redirect(
-                "/blog/*",
-                "https://blog.example/*",
-                Status::PERMANENT_REDIRECT,
-            ),
+            redirect("/blog/*", blog, moved),
         ];
         site.fields = vec![
             field("**", "X-Frame-Options", "DENY"),
@@ -366,8 +324,8 @@ fn other_origins() {
         GET /nothing => 404 | Vary: Origin
         ",
     );
-    let asking = "Origin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n";
-    let allowed = server.connect().request("OPTIONS", "/long.txt", asking);
+    let asking = "Origin: https://a.example | Access-Control-Request-Method: GET";
+    let allowed = server.ask(&format!("OPTIONS /long.txt | {asking}"));
     allowed.is("204 | Access-Control-Max-Age: 60");
     let fields = allowed.header("Access-Control-Allow-Headers").unwrap();
     assert!(fields.contains("Range"), "{fields}");
@@ -375,6 +333,13 @@ fn other_origins() {
     // A star alone would be the start of any value.
     let answer = all.get("/");
     assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
+}
+
+/// Returns the field of a name and a password.
+fn password(text: &str) -> String {
+    use base64::Engine;
+    let token = base64::engine::general_purpose::STANDARD.encode(text);
+    format!("Authorization: Basic {token}")
 }
 
 #[test]
@@ -415,11 +380,6 @@ fn names_and_passwords() {
         OPTIONS /docs/x => 401
         "#,
     );
-    let with = |text: &str| {
-        use base64::Engine;
-        let token = base64::engine::general_purpose::STANDARD.encode(text);
-        format!("Authorization: Basic {token}\r\n")
-    };
     for (text, status) in [
         ("ann:open sesame", 200),
         ("ann:open sesame", 200),
@@ -430,41 +390,42 @@ fn names_and_passwords() {
         ("ann:", 401),
         (":", 401),
     ] {
-        let answer = client.request("GET", "/docs/a%20%3Cb%3E.txt", &with(text));
-        assert_eq!(answer.status, status, "{text}");
+        let request = format!("GET /docs/a%20%3Cb%3E.txt | {}", password(text));
+        client.answers(&format!("{request} => {status}"));
     }
     // A glob that matches a file also guards it when it is served for another name.
     let files = lazy(&dir, |site| {
         site.auth = auth(&["*.html"]);
         site.fallback = Some("gone.html".to_owned());
     });
-    assert_eq!(files.get("/").status, 401);
-    assert_eq!(get(&files, "/nothing", "Accept: text/html\r\n").status, 401);
-    assert_eq!(files.get("/long.txt").status, 200);
+    files.answers(
+        "
+        GET / => 401
+        GET /nothing | Accept: text/html => 401
+        GET /long.txt => 200
+        ",
+    );
     let busy = Running::with(dir.path(), |options| {
         options.site.auth = auth(&[]);
         options.limits.auth_checks = 0;
     });
-    let answer = get(&busy, "/", "Authorization: Basic YW5uOng=\r\n");
-    answer.is("503 | Retry-After: 1");
+    busy.answers("GET / | Authorization: Basic YW5uOng= => 503 | Retry-After: 1");
 }
 
 #[test]
 fn hosts() {
-    let (dir, other, wild) = (
-        site(),
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-    );
+    let [other, wild] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let dir = site();
     fs::write(other.path().join("index.html"), "other").unwrap();
     fs::write(wild.path().join("index.html"), "wild").unwrap();
     let server = Running::with(dir.path(), |options| {
-        let host = |name: &str, root: &TempDir| Host {
-            names: vec![name.to_owned()],
-            site: Site {
-                root: Some(root.path().to_owned()),
+        let host = |name: &str, root: &TempDir| {
+            let (names, root) = (vec![name.to_owned()], Some(root.path().to_owned()));
+            let site = Site {
+                root,
                 ..Site::default()
-            },
+            };
+            Host { names, site }
         };
         options.hosts = vec![host("other.example", &other), host("*.example", &wild)];
     });
@@ -552,12 +513,11 @@ fn text_is_compressed_in_the_coding_that_the_client_prefers() {
         ("gzip, zstd;q=0.9", "gzip"),
         ("*, zstd;q=0", "br"),
     ] {
-        let fields = format!("Accept-Encoding: {accept}\r\n");
-        let answer = client.request("GET", "/long.txt", &fields);
+        let answer = client.ask(&format!("GET /long.txt | Accept-Encoding: {accept}"));
         answer.is(&format!(
             "Content-Encoding: {coding} | Vary: Accept-Encoding | ETag: W/*"
         ));
-        let (packed, mut plain) = (client.chunks(), Vec::new());
+        let (packed, mut plain) = (answer.body, Vec::new());
         match coding {
             "zstd" => zstd::stream::copy_decode(&packed[..], &mut plain).unwrap(),
             "br" => brotli::BrotliDecompress(&mut &packed[..], &mut plain).unwrap(),

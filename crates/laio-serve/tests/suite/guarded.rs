@@ -2,14 +2,13 @@
 //! HTTP/1.1 and HTTP/2.
 
 use crate::common::Running;
+use crate::common::http2::Client;
+use crate::common::multiplexed::{Multiplexed, run};
 use crate::common::program::Program;
 use crate::upstreams::backend::Backend;
-use bytes::Bytes;
-use h2::client::SendRequest;
 use laio_serve::{Auth, Upstream};
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 use tempfile::TempDir;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nproxy";
@@ -145,9 +144,9 @@ fn no_path_bypasses_a_guard_in_http_2() {
     for guards in [Guards::Passwords, Guards::AuthServer] {
         let place = guarded_by(guards, true);
         run(async {
-            let client = connect(&place.server).await;
+            let client = Client::connect(&place.server).await;
             for way in WAYS.split_whitespace() {
-                let status = ask(&client, way, &[]).await;
+                let status = client.ask(&format!("GET {way}")).await.status;
                 assert!(matches!(status, 400 | 401), "{way}: {status}");
             }
         });
@@ -213,19 +212,17 @@ fn fields_that_name_another_path_are_not_passed_on() {
         "X_Original_URL",
         "X_Rewrite-URL",
     ];
-    let fields: String = names.map(|name| format!("{name}: /admin\r\n")).concat();
-    let mut client = place.server.connect();
-    for target in ["/app/open", "/open.php"] {
-        let answer = client.request("GET", target, &format!("{fields}X-Kept: v\r\n"));
-        assert_eq!(answer.status, 200, "{target}");
-    }
+    let fields = names.map(|name| format!(" | {name}: /admin")).concat();
+    let table = format!(
+        "
+        GET /app/open{fields} | X-Kept: v => 200
+        GET /open.php{fields} | X-Kept: v => 200
+        "
+    );
+    place.server.connect().answers(&table);
     run(async {
-        let client = connect(&place.server).await;
-        let lower = names.map(str::to_ascii_lowercase);
-        let fields: Vec<_> = lower.iter().map(|name| (&**name, "/admin")).collect();
-        for target in ["/app/open", "/open.php"] {
-            assert_eq!(ask(&client, target, &fields).await, 200, "{target}");
-        }
+        let client = Client::connect(&place.server).await;
+        client.answers(&table).await;
     });
     let heads = place.proxied.heads();
     assert_eq!(heads.len(), 2);
@@ -241,35 +238,4 @@ fn fields_that_name_another_path_are_not_passed_on() {
         .collect();
     assert_eq!(lists.len(), 1, "{calls:?}");
     assert!(!calls.iter().any(|call| call.has("HTTP_X_ORIGINAL_URL")));
-}
-
-/// Runs a test with a time limit.
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let limit = Duration::from_secs(300);
-    let done = runtime.block_on(async { tokio::time::timeout(limit, test).await });
-    done.expect("the requests of HTTP/2 were not all answered within five minutes");
-}
-
-async fn connect(server: &Running) -> SendRequest<Bytes> {
-    let address = server.places()[0].inet().unwrap();
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (requests, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
-    requests
-}
-
-async fn ask(client: &SendRequest<Bytes>, path: &str, fields: &[(&str, &str)]) -> u16 {
-    let mut request = http::Request::get(format!("http://test{path}"));
-    for (name, value) in fields {
-        request = request.header(*name, *value);
-    }
-    let mut client = client.clone().ready().await.unwrap();
-    let (answer, _) = client
-        .send_request(request.body(()).unwrap(), true)
-        .unwrap();
-    answer.await.unwrap().status().as_u16()
 }

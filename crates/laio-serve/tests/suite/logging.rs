@@ -1,6 +1,8 @@
 //! The access log: its fields, which requests it has, and its targets, also those that are slow, absent or gone.
 
 use crate::common::certs::{connect, make, trusting};
+use crate::common::http2::Client;
+use crate::common::multiplexed::{Multiplexed, run};
 use crate::common::{LONG, Running, until};
 use crate::upstreams::backend::Backend;
 use laio_serve::{LogField, LogFormat, LogTarget, Observer, Options, SyslogAddress, Upstream};
@@ -129,48 +131,24 @@ fn properties_of_connections() {
             .unwrap();
             let _ = stream.read_to_string(&mut String::new());
         }
-        let config = Arc::new(trusting(&[&made], &["h2"]));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let socket = tokio::net::TcpStream::connect(place).await.unwrap();
-            let name = "localhost".try_into().unwrap();
-            let stream = tokio_rustls::TlsConnector::from(config)
-                .connect(name, socket)
-                .await
-                .unwrap();
-            let (mut requests, connection) = h2::client::handshake(stream).await.unwrap();
-            tokio::spawn(connection);
-            let request = http::Request::get("https://localhost/file")
-                .body(())
-                .unwrap();
-            let (answer, _) = requests.send_request(request, true).unwrap();
-            assert_eq!(answer.await.unwrap().status(), 200);
+        run(async {
+            let client = Client::encrypted(server, trusting(&[&made], &["h2"])).await;
+            client.answers("GET /file => 200").await;
         });
     });
-    let cipher = lines[0]
-        .split("tls_cipher=")
-        .nth(1)
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap();
+    let (_, cipher) = lines[0].split_once("tls_cipher=").unwrap();
+    let (cipher, _) = cipher.split_once(' ').unwrap();
     assert!(cipher.starts_with("TLS_"), "{cipher}");
     let tls = format!("tls_version=TLSv1.3 tls_cipher={cipher}");
-    assert_eq!(
-        lines[0],
-        format!("path=/file version=HTTP/1.1 {tls} upstream=- resp:x-from=-")
-    );
-    assert_eq!(
-        lines[1],
-        format!("path=/up version=HTTP/1.1 {tls} upstream=http://{address} resp:x-from=there")
-    );
-    assert_eq!(
-        lines[2],
-        format!("path=/file version=HTTP/2.0 {tls} upstream=- resp:x-from=-")
-    );
+    let up = format!("upstream=http://{address} resp:x-from=there");
+    for (line, (start, end)) in lines.iter().zip([
+        ("path=/file version=HTTP/1.1", "upstream=- resp:x-from=-"),
+        ("path=/up version=HTTP/1.1", &up),
+        ("path=/file version=HTTP/2.0", "upstream=- resp:x-from=-"),
+    ]) {
+        assert_eq!(*line, format!("{start} {tls} {end}"));
+    }
+    assert_eq!(lines.len(), 3);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use crate::common::Running;
 use crate::common::certs::{connect, make, trusting};
+use crate::common::http2::Client;
+use crate::common::multiplexed::{Multiplexed, run};
 use laio::BackendKind;
 use laio_serve::{Admin, IoStep, Observer, Policies, Seen, Stage};
 use std::io::{Read, Write};
@@ -69,10 +71,9 @@ fn counts_and_stages() {
 
 /// Requests a file twice, over TLS, in HTTP/1.1 or HTTP/2.
 fn fetch_encrypted(server: &Running, made: &crate::common::certs::Made, version_2: bool) {
-    let address = server.places()[0].inet().unwrap();
-    let protocol = if version_2 { "h2" } else { "http/1.1" };
-    let config = std::sync::Arc::new(trusting(&[made], &[protocol]));
     if !version_2 {
+        let address = server.places()[0].inet().unwrap();
+        let config = std::sync::Arc::new(trusting(&[made], &["http/1.1"]));
         let mut stream = connect(address, &config, "localhost");
         let close = "GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         let keep = "GET /file HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -84,33 +85,17 @@ fn fetch_encrypted(server: &Running, made: &crate::common::certs::Made, version_
         assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
         return;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
-    let asked = async {
-        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
-        let name = "localhost".try_into().unwrap();
-        let stream = tokio_rustls::TlsConnector::from(config)
-            .connect(name, socket)
-            .await
-            .unwrap();
-        let (mut requests, connection) = h2::client::handshake(stream).await.unwrap();
-        let connection = tokio::spawn(connection);
-        for _ in 0..2 {
-            let request = http::Request::get("https://localhost/file")
-                .body(())
-                .unwrap();
-            let (answer, _) = requests.send_request(request, true).unwrap();
-            let mut answer = answer.await.unwrap();
-            assert_eq!(answer.status(), 200);
-            while let Some(data) = answer.body_mut().data().await {
-                data.unwrap();
-            }
-        }
+    run(async {
+        let client = Client::encrypted(server, trusting(&[made], &["h2"])).await;
+        client.answers("GET /file => 200").await;
+        client.answers("GET /file => 200").await;
+        let Client {
+            requests,
+            connection,
+        } = client;
         drop(requests);
         connection.await.unwrap().unwrap();
-    };
-    let asked = async { tokio::time::timeout(Duration::from_secs(60), asked).await };
-    runtime.block_on(asked).unwrap();
+    });
 }
 
 #[test]

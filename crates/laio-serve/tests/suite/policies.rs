@@ -58,51 +58,44 @@ fn serves(server: &Running, what: &str) {
         let answer = client.get(name);
         assert_eq!(answer.status, 200, "{what} {name}");
         assert!(answer.body == bytes(length), "{what} {name}");
-        let head = client.request("HEAD", name, "");
-        assert_eq!(head.header("Content-Length"), Some(&*length.to_string()));
-        assert_eq!(head.body, b"", "{what} {name}");
+        client.answers(&format!("HEAD {name} => \"\" | Content-Length: {length}"));
     }
     for (range, from, to) in [
         ("bytes=5000-299999", 5000, 300_000),
         ("bytes=-70001", LARGE - 70_001, LARGE),
         ("bytes=2999999-", 2_999_999, LARGE),
     ] {
-        let answer = client.request("GET", "/large.bin", &format!("Range: {range}\r\n"));
+        let answer = client.ask(&format!("GET /large.bin | Range: {range}"));
         assert_eq!(answer.status, 206, "{what} {range}");
         assert!(answer.body == large[from..to], "{what} {range}");
     }
-    let parts = client.request("GET", "/large.bin", "Range: bytes=7-9,100000-299999\r\n");
-    let found = |part: &[u8]| parts.body.windows(part.len()).any(|window| window == part);
-    assert_eq!(parts.status, 206, "{what}");
-    assert!(
-        found(&large[7..10]) && found(&large[100_000..300_000]),
-        "{what}"
-    );
-    assert_eq!(client.get("/absent").status, 404, "{what}");
+    let parts = client.ask("GET /large.bin | Range: bytes=7-9,100000-299999");
+    parts.is("206");
+    for part in [&large[7..10], &large[100_000..300_000]] {
+        let mut windows = parts.body.windows(part.len());
+        assert!(windows.any(|window| window == part), "{what}");
+    }
+    client.answers("GET /absent => 404");
     let one = |name: &str| format!("GET {name} HTTP/1.1\r\nHost: test\r\n\r\n");
     client.send(["/small.txt", "/large.bin", "/small.txt"].map(one).concat());
     for length in [100, LARGE, 100] {
-        assert!(
-            client.answer(false).body == bytes(length),
-            "{what}, pipelined"
-        );
+        let found = client.answer(false).body;
+        assert!(found == bytes(length), "{what}, pipelined");
     }
 }
 
 /// Returns a client that requests much and reads nothing.
 fn greedy(server: &Running) -> TcpStream {
-    let socket = rustix::net::socket(
+    let (family, kind) = (
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::STREAM,
-        None,
-    )
-    .unwrap();
+    );
+    let socket = rustix::net::socket(family, kind, None).unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
     rustix::net::connect(&socket, &server.places()[0].inet().unwrap()).unwrap();
     let mut stream = TcpStream::from(socket);
-    stream
-        .write_all(b"GET /huge.bin HTTP/1.1\r\nHost: test\r\n\r\n")
-        .unwrap();
+    let request = b"GET /huge.bin HTTP/1.1\r\nHost: test\r\n\r\n";
+    stream.write_all(request).unwrap();
     stream
 }
 
@@ -131,17 +124,15 @@ fn every_preset_serves_the_same_bytes() {
     let root = site();
     huge(root.path());
     for preset in PRESETS {
-        let steps = IoStep::ALL
-            .into_iter()
-            .filter_map(|step| preset.io.policies.of(step));
+        let steps = IoStep::ALL.into_iter();
+        let steps = steps.filter_map(|step| preset.io.policies.of(step));
         if !steps.chain([preset.backend]).all(has) {
             continue;
         }
-        with(
-            root.path(),
-            |options| preset.apply(options),
-            |server| slow_clients_do_not_delay_others(server, preset.name),
-        );
+        let change = |options: &mut Options| preset.apply(options);
+        with(root.path(), change, |server| {
+            slow_clients_do_not_delay_others(server, preset.name)
+        });
     }
 }
 
@@ -285,9 +276,9 @@ fn files_that_are_not_in_memory_arrive_whole() {
                 if or_skip(make_cold(&file)).is_none() {
                     return;
                 }
-                let part = client.request("GET", "/large.bin", "Range: bytes=1500000-1900000\r\n");
+                let part = client.ask("GET /large.bin | Range: bytes=1500000-1900000");
                 assert!(part.body == expected[1_500_000..=1_900_000], "{kind}");
-                let whole = client.request("GET", "/large.bin", "");
+                let whole = client.ask("GET /large.bin");
                 assert!(whole.body == expected, "{kind}");
             }
         });

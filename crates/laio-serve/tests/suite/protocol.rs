@@ -148,18 +148,20 @@ fn unusual_requests_are_served() {
 fn keep_alive_of_both_versions() {
     let site = site();
     let server = Running::with(site.path(), |options| options.limits.requests = 3);
-    let mut old = server.connect();
-    old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
-    assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
-    old.send("GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(old.answer(false).header("Connection"), None);
-    assert!(old.is_closed());
-    let mut new = server.connect();
-    assert_eq!(new.get("/").header("Connection"), None);
-    assert_eq!(new.get("/").header("Connection"), None);
-    let last = new.get("/");
-    assert_eq!(last.header("Connection"), Some("close"), "it had its share");
-    assert!(new.is_closed());
+    server.connect().answers(
+        r#"
+        "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n" => Connection: keep-alive
+        "GET / HTTP/1.0\r\n\r\n" => Connection: - | closed
+        "#,
+    );
+    server.connect().answers(
+        "
+        GET / => Connection: -
+        GET / => Connection: -
+        # It had its share.
+        GET / => Connection: close | closed
+        ",
+    );
 }
 
 #[test]
@@ -202,27 +204,23 @@ fn expectations() {
     let server = lazy(&site);
     // The server reads and discards the body of a GET, so it sends 100 Continue.
     let mut client = server.connect();
-    client.send(
-        "GET /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
-    );
-    assert_eq!(client.answer(true).status, 100);
-    assert_eq!(client.answer(false).status, 200);
+    client.answers("GET /ten.txt | Content-Length: 3 | Expect: 100-continue => 100");
+    client.answer(false).is("200");
     client.send("abc");
-    assert_eq!(client.get("/ten.txt").status, 200);
-    // The server does not need the body of a PUT: the final answer comes at once.
-    client.send(
-        "PUT /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+    client.answers(
+        r#"
+        GET /ten.txt => 200
+        # The server does not need the body of a PUT: the final answer comes at once.
+        PUT /ten.txt | Content-Length: 3 | Expect: 100-continue => 405 | Connection: close | closed
+        "#,
     );
-    let answer = client.answer(false);
-    answer.is("405 | Connection: close");
-    assert!(client.is_closed());
     // The body has arrived already, so the server need not send 100 Continue.
-    let mut client = server.connect();
-    client.send(
-        "GET /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+    server.connect().answers(
+        r#"
+        GET /ten.txt | Expect: 100-continue | "abc" => 200
+        GET / => 200
+        "#,
     );
-    assert_eq!(client.answer(false).status, 200);
-    assert_eq!(client.get("/").status, 200);
 }
 
 #[test]
@@ -232,37 +230,26 @@ fn bodies_are_bounded() {
         let server = Running::on(backend, site.path(), |options| {
             options.limits.body_bytes = 100
         });
+        server.answers("POST / | Content-Length: 101 => 413 | Connection: close");
         let mut client = server.connect();
-        let long = client.request("POST", "/", "Content-Length: 101\r\n");
-        long.is("413 | Connection: close");
-        let mut client = server.connect();
-        let body = "x".repeat(100);
-        client.send(format!(
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{body}"
+        // What fits is passed over.
+        client.answers(&format!(
+            "POST / | \"{}\" => 405\nGET / => 200",
+            "x".repeat(100)
         ));
-        assert_eq!(client.answer(false).status, 405, "{backend}");
-        assert_eq!(
-            client.get("/").status,
-            200,
-            "{backend}: what fits was passed over"
-        );
         // The answer can be read although much more was sent than the server has read. Whether the
         // error arrived with the head, in time for an answer, depends on chance.
         let body = "x".repeat(300_000);
         client.send(format!(
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n{body}"
         ));
-        assert!(
-            matches!(client.answer(false).status, 405 | 413),
-            "{backend}"
-        );
+        let status = client.answer(false).status;
+        assert!(matches!(status, 405 | 413), "{backend}");
         assert!(client.is_closed(), "{backend}");
         let mut client = server.connect();
         client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n");
-        assert!(
-            matches!(client.answer(false).status, 405 | 400),
-            "{backend}"
-        );
+        let status = client.answer(false).status;
+        assert!(matches!(status, 405 | 400), "{backend}");
         assert!(client.is_closed(), "{backend}: the framing is broken");
     }
 }
@@ -273,8 +260,7 @@ fn several_ranges() {
     for backend in asynchronous_backends() {
         let server = Running::on(backend, site.path(), |_| {});
         let mut client = server.connect();
-        let range = |fields: &str| format!("Range: bytes={fields}\r\n");
-        let answer = client.request("GET", "/large.bin", &range("0-9,1000-1009,-5"));
+        let answer = client.ask("GET /large.bin | Range: bytes=0-9,1000-1009,-5");
         assert_eq!(answer.status, 206, "{backend}");
         let kind = answer.header("Content-Type").unwrap();
         let boundary = kind
@@ -282,42 +268,34 @@ fn several_ranges() {
             .unwrap();
         let whole = fs::read(site.path().join("large.bin")).unwrap();
         let mut expected = Vec::new();
-        for (number, (start, end)) in [(0, 10), (1000, 1010), (1_999_995, 2_000_000)]
-            .into_iter()
-            .enumerate()
-        {
-            let before = if number == 0 { "" } else { "\r\n" };
-            expected.extend_from_slice(
-                format!(
-                    "{before}--{boundary}\r\nContent-Type: application/octet-stream\r\n\
-                     Content-Range: bytes {start}-{}/2000000\r\n\r\n",
-                    end - 1
-                )
-                .as_bytes(),
+        for (start, end) in [(0, 10), (1000, 1010), (1_999_995, 2_000_000)] {
+            let before = if start == 0 { "" } else { "\r\n" };
+            let last = end - 1;
+            let head = format!(
+                "{before}--{boundary}\r\nContent-Type: application/octet-stream\r\n\
+                 Content-Range: bytes {start}-{last}/2000000\r\n\r\n"
             );
+            expected.extend_from_slice(head.as_bytes());
             expected.extend_from_slice(&whole[start..end]);
         }
         expected.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
         assert!(answer.body == expected, "{backend}");
         // Large parts are sent piece by piece.
-        let answer = client.request("GET", "/large.bin", &range("0-899999,1000000-1999999"));
+        let answer = client.ask("GET /large.bin | Range: bytes=0-899999,1000000-1999999");
         let has_first = |part: &[u8]| part == &whole[..900_000];
         assert!(answer.body.windows(900_000).any(has_first), "{backend}");
-        assert!(
-            (1_900_001..1_900_500).contains(&answer.body.len()),
-            "{backend}"
-        );
-        let head = client.request("HEAD", "/large.bin", &range("0-9,1000-1009"));
-        head.is("200 | Content-Length: 2000000");
-        // Ranges close to each other are sent as one.
-        let near = client.request("GET", "/large.bin", &range("0-9,60-69"));
-        assert_eq!(near.header("Content-Range"), Some("bytes 0-69/2000000"));
-        let many = (0..17)
-            .map(|i| format!("{0}-{0}", i * 1000))
-            .collect::<Vec<_>>();
-        client
-            .request("GET", "/large.bin", &range(&many.join(",")))
-            .is("200");
+        let length = answer.body.len();
+        assert!((1_900_001..1_900_500).contains(&length), "{backend}");
+        let many: String = (0..17).map(|i| format!("{0}-{0},", i * 1000)).collect();
+        let many = many.trim_end_matches(',');
+        client.answers(&format!(
+            "
+            HEAD /large.bin | Range: bytes=0-9,1000-1009 => 200 | Content-Length: 2000000
+            # Ranges close to each other are sent as one.
+            GET /large.bin | Range: bytes=0-9,60-69 => Content-Range: bytes 0-69/2000000
+            GET /large.bin | Range: bytes={many} => 200
+            "
+        ));
     }
     let one = Running::with(site.path(), |options| options.limits.ranges = 1);
     one.answers(

@@ -50,19 +50,19 @@ fn for_each(test: impl Fn(&Running, &Path)) {
 fn serves_files_indexes_and_types() {
     for_each(|server, _| {
         let home = server.get("/");
-        assert_eq!((home.status, &home.body[..]), (200, &b"<h1>home</h1>"[..]));
-        home.is("Content-Type: text/html; charset=utf-8 | Accept-Ranges: bytes");
+        home.is("200 | \"<h1>home</h1>\" | Content-Type: text/html; charset=utf-8 | Accept-Ranges: bytes");
         assert!(home.header("ETag").is_some() && home.header("Last-Modified").is_some());
         assert!(home.header("Date").is_some() && home.header("Server").is_some());
-        assert_eq!(server.get("/docs/").body, b"docs");
-        assert_eq!(server.get("/inside").body, b"0123456789");
-        assert_eq!(server.get("/empty.txt").body, b"");
-        assert_eq!(server.get("/ten.txt?query=ignored").body, b"0123456789");
-        let large = server.get("/large.bin");
-        assert!(
-            large.body == self::large(),
-            "the large file arrived changed"
+        server.answers(
+            r#"
+            GET /docs/ => "docs"
+            GET /inside => "0123456789"
+            GET /empty.txt => ""
+            GET /ten.txt?query=ignored => "0123456789"
+            "#,
         );
+        let large = server.get("/large.bin");
+        assert!(large.body == self::large(), "it arrived changed");
         large.is("Content-Type: application/octet-stream");
     });
 }
@@ -73,11 +73,12 @@ fn head_has_the_head_of_get() {
     let server = Running::start(site.path());
     let mut client = server.connect();
     let get = client.get("/ten.txt");
-    let head = client.request("HEAD", "/ten.txt", "");
-    head.is("200 | Content-Length: 10");
-    assert_eq!(head.header("ETag"), get.header("ETag"));
-    let next = client.get("/");
-    assert_eq!(next.status, 200, "nothing of a body was in between");
+    let tag = get.header("ETag").unwrap();
+    client.answers(&format!(
+        "HEAD /ten.txt => 200 | Content-Length: 10 | ETag: {tag}"
+    ));
+    // Nothing of a body is in between.
+    client.answers("GET / => 200");
 }
 
 #[test]
@@ -106,25 +107,19 @@ fn refuses_clearly() {
     assert_eq!(put.status, 405);
     assert!(put.header("Allow").unwrap().contains("GET"));
     client.send("abc");
-    assert_eq!(
-        client.get("/ten.txt").status,
-        200,
-        "the body was passed over"
-    );
+    // The body is passed over.
+    client.answers("GET /ten.txt => 200");
     let long = "a".repeat(10_000);
     let large = "x".repeat(20_000);
-    for (status, bad) in [
-        (400, "GET / HTTP/1.1\r\n\r\n"),
-        (400, "GET /\r\n\r\n"),
-        (400, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
-        (414, &format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n")),
-        (431, &format!("GET / HTTP/1.1\r\nHost: a\r\nX: {large}\r\n")),
-    ] {
-        let mut client = server.connect();
-        client.send(bad);
-        assert_eq!(client.answer(false).status, status, "{bad:?}");
-        assert!(client.is_closed(), "{bad:?}");
-    }
+    server.answers(&format!(
+        r#"
+        "GET / HTTP/1.1\r\n\r\n" => 400 | closed
+        "GET /\r\n\r\n" => 400 | closed
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" => 400 | closed
+        "GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n" => 414 | closed
+        "GET / HTTP/1.1\r\nHost: a\r\nX: {large}\r\n" => 431 | closed
+        "#
+    ));
 }
 
 #[test]
@@ -171,11 +166,7 @@ fn connections_are_kept_and_pipelined() {
         assert_eq!(client.answer(false).body, b"0123456789");
         assert_eq!(client.answer(true).status, 200);
         assert_eq!(client.answer(false).status, 405);
-        let last = client.answer(false);
-        assert_eq!(
-            (last.body.as_slice(), last.header("Connection")),
-            (&b"docs"[..], Some("close"))
-        );
+        client.answer(false).is(r#""docs" | Connection: close"#);
         assert!(client.is_closed());
 
         // Byte by byte, like a slow client.
@@ -185,10 +176,7 @@ fn connections_are_kept_and_pipelined() {
         }
         assert_eq!(client.answer(false).status, 200);
 
-        let mut old = server.connect();
-        old.send("GET /ten.txt HTTP/1.0\r\n\r\n");
-        assert_eq!(old.answer(false).status, 200);
-        assert!(old.is_closed());
+        server.answers(r#""GET /ten.txt HTTP/1.0\r\n\r\n" => 200 | closed"#);
     });
 }
 
@@ -197,14 +185,8 @@ fn a_special_file_is_not_found_and_does_not_block() {
     for_each(|server, root| {
         let fifo = root.join("fifo");
         let _ = fs::remove_file(&fifo);
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &fifo,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
         assert_eq!(server.get("/fifo").status, 404);
         fs::remove_file(&fifo).unwrap();
     });
@@ -219,12 +201,8 @@ fn a_file_that_shrinks_while_it_is_sent_does_not_look_whole() {
         client.send("GET /shrinks.bin HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut start = [0; 1000];
         client.0.read_exact(&mut start).unwrap();
-        fs::File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(1000)
-            .unwrap();
+        let file = fs::File::options().write(true).open(&path);
+        file.unwrap().set_len(1000).unwrap();
         let mut rest = Vec::new();
         let _ = client.0.read_to_end(&mut rest);
         assert!(rest.len() < 64 << 20, "the connection ended early");
@@ -260,10 +238,8 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
         assert!(idle.is_closed(), "{backend}");
         let mut rest = Vec::new();
         busy.0.read_to_end(&mut rest).unwrap();
-        assert!(
-            rest.len() + start.len() > 5_000_000,
-            "{backend}: the answer was finished"
-        );
+        let length = rest.len() + start.len();
+        assert!(length > 5_000_000, "{backend}: the answer was finished");
         let served = stopping.join().unwrap();
         assert_eq!((served.connections, served.requests), (2, 2), "{backend}");
     }
@@ -283,13 +259,9 @@ fn connections_are_served_after_they_gave_back_their_buffers() {
         }
         for round in 0..2 {
             // Some requests come shortly before the buffers are given back, and some after.
-            let (before, step) = (
-                Limits::IDLE_BUFFER_TIME * 9 / 10,
-                Limits::IDLE_BUFFER_TIME / 40,
-            );
-            std::thread::sleep(before);
+            std::thread::sleep(Limits::IDLE_BUFFER_TIME * 9 / 10);
             for client in &mut clients {
-                std::thread::sleep(step);
+                std::thread::sleep(Limits::IDLE_BUFFER_TIME / 40);
                 client.send("GET /ten.txt HT");
                 client.send("TP/1.1\r\nHost: a\r\n\r\n");
                 let answer = client.answer(false);
@@ -369,29 +341,18 @@ fn every_request_gets_a_line_in_the_log() {
         options.log = LogTarget::File(log.path().to_owned());
     });
     let mut client = server.connect();
-    client.request(
-        "GET",
-        "/ten.txt",
-        "User-Agent: a \"quoted\" one\r\nReferer: http://x/\r\n",
-    );
+    client.ask("GET /ten.txt | User-Agent: a \"quoted\" one | Referer: http://x/");
     client.get("/nothing");
     client.send("nonsense\r\n\r\n");
     assert_eq!(client.answer(false).status, 400);
     drop(client);
     server.stop();
-    let mut text = String::new();
-    fs::File::open(log.path())
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
+    let text = fs::read_to_string(log.path()).unwrap();
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[0].starts_with("127.0.0.1 - - ["), "{}", lines[0]);
-    assert!(
-        lines[0].contains("\"GET /ten.txt HTTP/1.1\" 200 10 \"http://x/\""),
-        "{}",
-        lines[0]
-    );
+    let expected = "\"GET /ten.txt HTTP/1.1\" 200 10 \"http://x/\"";
+    assert!(lines[0].contains(expected), "{}", lines[0]);
     assert!(lines[1].contains("\" 404 "), "{}", lines[1]);
     assert!(lines[2].contains("400"), "{}", lines[2]);
 }

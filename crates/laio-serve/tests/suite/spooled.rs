@@ -1,12 +1,13 @@
 //! Request bodies of unknown length, for programs that need the length.
 
+use crate::common::http2::{Client, send};
+use crate::common::multiplexed::{Multiplexed, run};
 use crate::common::program::{Call, Program};
 use crate::common::{Response, Running};
 use bytes::Bytes;
 use laio::BackendKind;
 use laio_serve::{Options, Sandbox, Upstream};
 use std::io::{Read, Write};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// More than is kept in memory, and more than a pipe or socket holds.
@@ -130,10 +131,7 @@ fn a_body_beyond_the_limit_is_413_and_reaches_no_program() {
 fn a_client_that_waits_for_leave_to_send_gets_it() {
     let (server, program, _root) = serve(BackendKind::Lazy, |_| {});
     let mut client = server.connect();
-    client.send(
-        "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n",
-    );
-    assert_eq!(client.answer(true).status, 100);
+    client.answers("POST / | Expect: 100-continue | Transfer-Encoding: chunked => 100");
     client.send(chunked(b"hello"));
     assert_eq!(client.answer(false).status, 200);
     assert_whole(&program.calls()[0], b"hello", "after 100 Continue");
@@ -151,11 +149,8 @@ fn a_body_that_breaks_off_or_is_malformed_reaches_no_program() {
     assert_eq!(client.answer(false).status, 400);
     let mut client = server.connect();
     client.send(start);
-    client
-        .0
-        .get_mut()
-        .shutdown(std::net::Shutdown::Write)
-        .unwrap();
+    let stream = client.0.get_mut();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = Vec::new();
     client.0.read_to_end(&mut answer).unwrap();
     assert!(!answer.starts_with(b"HTTP/1.1 2"), "{answer:?}");
@@ -166,17 +161,11 @@ fn a_body_that_breaks_off_or_is_malformed_reaches_no_program() {
 fn a_directory_without_unnamed_files_is_an_error_at_the_start() {
     let root = tempfile::tempdir().unwrap();
     for bad in ["/proc", "/nowhere/at/all"] {
-        let started = Running::try_with(root.path(), |options| {
-            options.limits.upstream.spool = Some(bad.into());
-        });
-        let error = started
-            .err()
-            .expect("that is no place for files")
-            .to_string();
-        assert!(
-            error.contains(bad) && error.contains("--upstream-spool"),
-            "{error}"
-        );
+        let change = |options: &mut Options| options.limits.upstream.spool = Some(bad.into());
+        let started = Running::try_with(root.path(), change).map(drop);
+        let error = started.expect_err(bad).to_string();
+        let is_named = error.contains(bad) && error.contains("--upstream-spool");
+        assert!(is_named, "{error}");
     }
 }
 
@@ -185,31 +174,18 @@ fn bodies_of_http_2_with_a_length_and_without() {
     let (server, program, _root) = serve(BackendKind::Lazy, |_| {});
     let body = Bytes::from(pattern(LONG));
     run(async {
-        let client = connect(&server).await;
-        for with_length in [false, true] {
-            let mut request = http::Request::post("http://test/p");
-            if with_length {
-                request = request.header("content-length", LONG);
-            }
-            let mut client = client.clone().ready().await.unwrap();
-            let request = request.body(()).unwrap();
-            let (answer, mut sender) = client.send_request(request, false).unwrap();
-            let mut rest = body.clone();
-            while !rest.is_empty() {
-                sender.reserve_capacity(rest.len());
-                let room = std::future::poll_fn(|context| sender.poll_capacity(context)).await;
-                let room = room.expect("the server takes the body").unwrap();
-                let piece = rest.split_to(room.min(rest.len()));
-                sender.send_data(piece, rest.is_empty()).unwrap();
-            }
-            assert_eq!(answer.await.unwrap().status(), 200, "length: {with_length}");
+        let client = Client::connect(&server).await;
+        for request in [&*format!("POST /p | content-length: {LONG}"), "POST /p"] {
+            let (answer, mut sender) = client.open(request, false).await.unwrap();
+            send(&mut sender, body.clone(), true).await.unwrap();
+            assert_eq!(answer.await.unwrap().status(), 200, "{request}");
         }
     });
     let calls = program.calls();
     assert_eq!(calls.len(), 2);
-    calls
-        .iter()
-        .for_each(|call| assert_whole(call, &body, "HTTP/2"));
+    for call in &calls {
+        assert_whole(call, &body, "HTTP/2");
+    }
 }
 
 #[test]
@@ -219,10 +195,8 @@ fn variables_about_the_connection() {
     let port = client.0.get_ref().local_addr().unwrap().port();
     assert_eq!(client.get("/x/%41?q=1").status, 200);
     run(async {
-        let mut client = connect(&server).await.ready().await.unwrap();
-        let request = http::Request::get("http://test/x/A?q=1").body(()).unwrap();
-        let (answer, _) = client.send_request(request, true).unwrap();
-        assert_eq!(answer.await.unwrap().status(), 200);
+        let client = Client::connect(&server).await;
+        client.answers("GET /x/A?q=1 => 200").await;
     });
     let calls = program.calls();
     for call in &calls {
@@ -237,29 +211,6 @@ fn variables_about_the_connection() {
         }
     }
     assert_eq!(calls[0].get("REMOTE_PORT"), port.to_string());
-    assert!(
-        calls[1]
-            .get("REMOTE_PORT")
-            .parse::<u16>()
-            .is_ok_and(|port| port > 0)
-    );
-}
-
-/// Runs a test with a time limit.
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let limit = Duration::from_secs(300);
-    let done = runtime.block_on(async { tokio::time::timeout(limit, test).await });
-    done.expect("the requests of HTTP/2 were not all answered within five minutes");
-}
-
-async fn connect(server: &Running) -> h2::client::SendRequest<Bytes> {
-    let address = server.places()[0].inet().unwrap();
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (requests, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
-    requests
+    let port = calls[1].get("REMOTE_PORT").parse::<u16>();
+    assert!(port.is_ok_and(|port| port > 0));
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Client, LONG, Response, Running, asynchronous_backends, every_backend, until};
 use laio::BackendKind;
-use laio_serve::{Auth, Observer, Options, Sandbox, UploadSync, Uploaders};
+use laio_serve::{Auth, Host, Observer, Options, Sandbox, Site, UploadSync, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::{FaultFs, or_skip};
 use std::fs;
@@ -40,16 +40,11 @@ fn put(client: &mut Client, target: &str, fields: &str, body: impl AsRef<[u8]>) 
     client.answer(false)
 }
 
-fn status(server: &Running, method: &str, target: &str) -> u16 {
-    server.connect().request(method, target, "").status
-}
-
 /// The names in a directory, sorted.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string());
+    let mut names = names.collect::<Result<Vec<_>, _>>().unwrap();
     names.sort();
     names
 }
@@ -66,7 +61,7 @@ fn files_and_directories() {
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), backend);
         let mut client = server.connect();
-        let created = put(&mut client, "/a%20b.txt", "", "one");
+        let created = client.ask(r#"PUT /a%20b.txt | "one""#);
         assert_eq!(created.status, 201, "{backend}");
         let again = put(&mut client, "/a%20b.txt", "", long());
         assert_eq!(again.status, 204, "{backend}");
@@ -100,8 +95,8 @@ fn a_chunked_body_is_stored_without_its_framing() {
     let mut client = server.connect();
     client.send("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     client.send("2\r\nde\r\n0\r\nTrailer: x\r\n\r\n");
-    assert_eq!(client.answer(false).status, 201);
-    assert_eq!(client.get("/a").text(), "abcde");
+    client.answer(false).is("201");
+    client.answers(r#"GET /a => "abcde""#);
 }
 
 #[test]
@@ -156,9 +151,8 @@ fn conditions() {
         "#,
     );
     assert_eq!(names(dir.path()), [""; 0]);
-    let mut client = server.connect();
-    let stored = put(&mut client, "/a", "If-None-Match: *\r\n", "x");
-    assert_eq!(stored.status, 201);
+    let stored = server.ask(r#"PUT /a | If-None-Match: * | "x""#);
+    stored.is("201");
     // The first change with the tag comes right after the change that it names.
     let tag = stored.header("ETag").unwrap();
     let before = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT";
@@ -183,7 +177,7 @@ fn conditions() {
 fn one_of_several_conditional_uploads_succeeds() {
     let dir = TempDir::new().unwrap();
     let server = serve(dir.path(), BackendKind::Lazy);
-    let race = |condition: &str| -> Vec<u16> {
+    let race = |condition: &str| {
         let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
         for client in &mut clients {
             client.send(format!(
@@ -191,20 +185,17 @@ fn one_of_several_conditional_uploads_succeeds() {
             ));
         }
         clients.iter_mut().for_each(|client| client.send("y"));
-        clients
-            .iter_mut()
-            .map(|it| it.answer(false).status)
-            .collect()
+        let statuses = clients.iter_mut().map(|it| it.answer(false).status);
+        let statuses: Vec<_> = statuses.collect();
+        let count = |status| statuses.iter().filter(|&&own| own == status).count();
+        [201, 204, 412].map(count)
     };
     for _ in 0..20 {
-        let statuses = race("If-None-Match: *");
-        let count = |status| statuses.iter().filter(|&&own| own == status).count();
-        assert_eq!((count(201), count(412)), (1, 7), "{statuses:?}");
-        let stored = put(&mut server.connect(), "/a", "", "new");
-        let statuses = race(&format!("If-Match: {}", stored.header("ETag").unwrap()));
-        let count = |status| statuses.iter().filter(|&&own| own == status).count();
-        assert_eq!((count(204), count(412)), (1, 7), "{statuses:?}");
-        assert_eq!(status(&server, "DELETE", "/a"), 204);
+        assert_eq!(race("If-None-Match: *"), [1, 0, 7]);
+        let stored = server.ask(r#"PUT /a | "new""#);
+        let condition = format!("If-Match: {}", stored.header("ETag").unwrap());
+        assert_eq!(race(&condition), [0, 1, 7]);
+        server.answers("DELETE /a => 204");
     }
 }
 
@@ -225,17 +216,16 @@ fn requests_that_are_refused_before_their_body() {
         "
     ));
     let mut client = server.connect();
-    let fields = "Expect: 100-continue\r\nContent-Length: 3\r\n";
-    assert_eq!(client.request("PUT", "/a", fields).status, 100);
+    client.answers("PUT /a | Expect: 100-continue | Content-Length: 3 => 100");
     client.send("new");
-    assert_eq!(client.answer(false).status, 204);
-    assert_eq!(client.get("/a").text(), "new");
+    client.answer(false).is("204");
+    client.answers(r#"GET /a => "new""#);
     // The limit holds for bodies without a length, too.
     let mut client = server.connect();
     client.send("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n");
     client.send([b'x'; 1001]);
-    assert_eq!(client.answer(false).status, 413);
-    assert_eq!(server.get("/a").text(), "new");
+    client.answer(false).is("413");
+    server.answers(r#"GET /a => "new""#);
     assert_eq!(names(dir.path()), ["a"]);
 }
 
@@ -244,10 +234,12 @@ fn requests_that_are_refused_before_their_body() {
 fn a_refused_request_that_has_arrived_leaves_the_connection() {
     let dir = TempDir::new().unwrap();
     let server = serve(dir.path(), BackendKind::Lazy);
-    let mut client = server.connect();
-    client.send("PUT /no/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(client.answer(false).status, 409);
-    assert_eq!(client.request("MKCOL", "/no", "").status, 201);
+    server.connect().answers(
+        r#"
+        PUT /no/a | "abc" => 409
+        MKCOL /no => 201
+        "#,
+    );
 }
 
 #[test]
@@ -279,7 +271,7 @@ fn the_next_request_sees_the_change() {
         for round in 0..100 {
             let text = format!("round {}", round % 10);
             let target = format!("/{}", round % 3);
-            put(&mut one, &target, "", &text);
+            one.ask(&format!("PUT {target} | \"{text}\""));
             // Several times, so that the cache has it before the next change.
             for _ in 0..3 {
                 assert_eq!(one.get(&target).text(), text, "{backend}");
@@ -378,13 +370,7 @@ fn modes_and_times() {
     let server = lazy(dir.path(), |options| {
         options.site.uploads.sync = UploadSync::Directory;
     });
-    let stored = put(
-        &mut server.connect(),
-        "/a",
-        "X-OC-Mtime: 1000000000\r\n",
-        "new",
-    );
-    assert_eq!(stored.status, 204);
+    server.answers(r#"PUT /a | X-OC-Mtime: 1000000000 | "new" => 204"#);
     let status = fs::metadata(&file).unwrap();
     assert_eq!(status.permissions().mode() & 0o777, 0o640);
     let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
@@ -416,7 +402,7 @@ fn free_space_is_kept() {
     let server = lazy(dir.path(), |options| {
         options.site.uploads.keep_free = u64::MAX;
     });
-    assert_eq!(put(&mut server.connect(), "/a", "", "x").status, 507);
+    server.answers(r#"PUT /a | "x" => 507"#);
     assert_eq!(names(dir.path()), [""; 0]);
 }
 
@@ -453,6 +439,7 @@ fn a_disk_that_fails_changes_nothing() {
     let server = serve(disk.path(), BackendKind::Lazy);
     disk.add_file("a", b"old");
     assert_eq!(put(&mut server.connect(), "/b", "", long()).status, 201);
+    let has_both = || names(disk.path()) == ["a", "b"];
     for (kind, errno, expected) in [
         (Kind::Create, libc::EACCES, 403),
         (Kind::Write, libc::ENOSPC, 507),
@@ -461,15 +448,13 @@ fn a_disk_that_fails_changes_nothing() {
         (Kind::Rename, libc::EROFS, 403),
     ] {
         disk.set(kind, Fault::Fail(errno));
-        let answer = put(&mut server.connect(), "/a", "", "new");
+        let answer = server.ask(r#"PUT /a | "new""#);
         assert_eq!(answer.status, expected, "{kind:?}");
         disk.clear_all();
-        until("the temporary file is removed", || {
-            names(disk.path()) == ["a", "b"]
-        });
+        until("the temporary file is removed", has_both);
         assert_eq!(disk.contents("a").unwrap(), b"old", "{kind:?}");
     }
-    assert_eq!(put(&mut server.connect(), "/a", "", "new").status, 204);
+    server.answers(r#"PUT /a | "new" => 204"#);
     assert_eq!(disk.contents("a").unwrap(), b"new");
     // The client goes away in the middle.
     let mut client = server.connect();
@@ -477,10 +462,8 @@ fn a_disk_that_fails_changes_nothing() {
     client.send(&long()[..500_000]);
     until("the upload begins", || names(disk.path()).len() == 3);
     drop(client);
-    until("the temporary file is removed", || {
-        names(disk.path()) == ["a", "b"]
-    });
-    assert_eq!(status(&server, "DELETE", "/b"), 204);
+    until("the temporary file is removed", has_both);
+    server.answers("DELETE /b => 204");
 }
 
 #[test]
@@ -494,13 +477,12 @@ fn a_disk_that_hangs_delays_its_upload_only() {
         let server = Running::on(backend, disk.path(), |options| {
             open(options);
             options.workers = Some(1);
-            options.hosts.push(laio_serve::Host {
-                names: vec!["fast".to_owned()],
-                site: laio_serve::Site {
-                    root: Some(fast.path().to_owned()),
-                    ..laio_serve::Site::default()
-                },
-            });
+            let (names, root) = (vec!["fast".to_owned()], Some(fast.path().to_owned()));
+            let site = Site {
+                root,
+                ..Site::default()
+            };
+            options.hosts.push(Host { names, site });
         });
         for kind in [Kind::Create, Kind::Write, Kind::Fsync, Kind::Rename] {
             let mut waiting = server.connect();
@@ -509,8 +491,7 @@ fn a_disk_that_hangs_delays_its_upload_only() {
             assert!(disk.wait_hung(1, LONG), "{backend}: {kind:?}");
             let mut client = server.connect();
             for _ in 0..100 {
-                client.send("GET /fast.txt HTTP/1.1\r\nHost: fast\r\n\r\n");
-                assert_eq!(client.answer(false).text(), "at once");
+                client.answers(r#"GET /fast.txt | Host: fast => "at once""#);
             }
             disk.clear_all();
             disk.release(Released::Served);
@@ -538,13 +519,10 @@ fn stale_temporary_files_are_removed_at_the_start() {
     }
     fs::write(root.join("d/.laio-upload-1"), "of a running server").unwrap();
     let _server = serve(root, BackendKind::Lazy);
-    until("the stale file is removed", || {
-        names(&root.join("d/e")).is_empty()
-    });
-    assert_eq!(
-        names(&root.join("d")),
-        [".laio-upload", ".laio-upload-1", "e", "file"]
-    );
+    let is_empty = || names(&root.join("d/e")).is_empty();
+    until("the stale file is removed", is_empty);
+    let kept = [".laio-upload", ".laio-upload-1", "e", "file"];
+    assert_eq!(names(&root.join("d")), kept);
 }
 
 #[test]
@@ -555,13 +533,11 @@ fn more_changes_than_the_limit_are_refused() {
         options.limits.changes = 1;
     });
     let mut first = server.connect();
-    first.send("PUT /a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
-    assert_eq!(first.answer(true).status, 100, "it has begun");
-    let refused = put(&mut server.connect(), "/b", "", "x");
-    refused.is("503 | Retry-After: 1");
+    first.answers("PUT /a | Expect: 100-continue | Content-Length: 3 => 100");
+    server.answers(r#"PUT /b | "x" => 503 | Retry-After: 1"#);
     first.send("abc");
-    assert_eq!(first.answer(false).status, 201);
-    assert_eq!(put(&mut server.connect(), "/b", "", "x").status, 201);
+    first.answer(false).is("201");
+    server.answers(r#"PUT /b | "x" => 201"#);
 }
 
 #[test]
@@ -569,26 +545,20 @@ fn a_body_that_the_method_does_not_have() {
     let dir = TempDir::new().unwrap();
     let server = serve(dir.path(), BackendKind::Lazy);
     let mut client = server.connect();
-    client.send("MKCOL /d HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(client.answer(false).status, 415);
+    client.answers(r#"MKCOL /d | "abc" => 415"#);
     assert_eq!(names(dir.path()), [""; 0]);
-    let mut rest = Vec::new();
-    client.send("MKCOL /d HTTP/1.0\r\n\r\n");
-    assert_eq!(client.answer(false).status, 201);
-    client.0.read_to_end(&mut rest).unwrap();
-    assert!(rest.is_empty());
+    client.answers(r#""MKCOL /d HTTP/1.0\r\n\r\n" => 201"#);
+    assert_eq!(client.0.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 
 /// Sends a request until the server has counted its files.
-fn counted(server: &Running, send: impl Fn(&mut Client) -> Response) -> Response {
-    let mut answer = send(&mut server.connect());
+fn counted(server: &Running, request: &str) -> u16 {
+    let mut status = 503;
     until("the files are counted", || {
-        if answer.status == 503 {
-            answer = send(&mut server.connect());
-        }
-        answer.status != 503
+        status = server.ask(request).status;
+        status != 503
     });
-    answer
+    status
 }
 
 #[test]
@@ -601,9 +571,8 @@ fn the_bytes_of_all_files_have_a_limit() {
         options.site.uploads.webdav = true;
         options.site.uploads.quota = Some(1000);
     });
-    let first = counted(&server, |client| put(client, "/a.txt", "", [b'y'; 601]));
-    assert_eq!(first.status, 507);
-    let [y100, y101, y500] = [100, 101, 500].map(|length| "y".repeat(length));
+    let [y100, y101, y500, y601] = [100, 101, 500, 601].map(|length| "y".repeat(length));
+    assert_eq!(counted(&server, &format!("PUT /a.txt | \"{y601}\"")), 507);
     server.answers(&format!(
         r#"
         PUT /a.txt | "{y500}" => 201
@@ -643,8 +612,7 @@ fn the_number_of_files_has_a_limit() {
         options.site.uploads.files = Some(3);
         options.site.uploads.webdav = true;
     });
-    let made = counted(&server, |client| client.request("MKCOL", "/sub", ""));
-    assert_eq!(made.status, 201);
+    assert_eq!(counted(&server, "MKCOL /sub"), 201);
     server.answers(
         r#"
         PUT /sub/a | "a" => 201
@@ -659,14 +627,11 @@ fn the_number_of_files_has_a_limit() {
         PUT /c | "c" => 507
         "#,
     );
-    let used = &observer.seen().used_quotas[..];
-    let [used] = used else {
-        panic!("{used:?}");
+    let [used] = &observer.seen().used_quotas[..] else {
+        panic!("not one quota");
     };
-    assert_eq!(
-        (&*used.directory, used.bytes, used.files),
-        (dir.path(), 3, 3)
-    );
+    let counts = (used.bytes, used.files);
+    assert_eq!((&*used.directory, counts), (dir.path(), (3, 3)));
 }
 
 #[test]
@@ -675,7 +640,7 @@ fn uploads_at_the_same_time_do_not_exceed_the_limit() {
     let server = lazy(dir.path(), |options| {
         options.site.uploads.quota = Some(10_000);
     });
-    counted(&server, |client| put(client, "/first", "", "x"));
+    counted(&server, r#"PUT /first | "x""#);
     let server = &server;
     let stored: usize = std::thread::scope(|scope| {
         let uploads = (0..16).map(|number| {

@@ -1,6 +1,6 @@
 //! WebDAV over connections: listing, copying, moving, locking.
 
-use crate::common::{Client, Response, Running, asynchronous_backends};
+use crate::common::{Response, Running, asynchronous_backends};
 use laio::BackendKind;
 use laio_serve::{Options, Sandbox, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind};
@@ -39,28 +39,11 @@ fn site() -> TempDir {
     dir
 }
 
-fn ask(client: &mut Client, method: &str, target: &str, fields: &str, body: &str) -> Response {
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{fields}\r\n{body}",
-        body.len()
-    ));
-    client.answer(false)
-}
-
-fn once(server: &Running, method: &str, target: &str, fields: &str) -> u16 {
-    ask(&mut server.connect(), method, target, fields, "").status
-}
-
-fn to(destination: &str) -> String {
-    format!("Destination: http://test{destination}\r\n")
-}
-
 /// The names in a directory, sorted.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string());
+    let mut names = names.collect::<Result<Vec<_>, _>>().unwrap();
     names.sort();
     names
 }
@@ -69,12 +52,9 @@ fn names(directory: &Path) -> Vec<String> {
 fn listing() {
     let dir = site();
     let server = serve(dir.path(), BackendKind::Lazy);
-    let mut client = server.connect();
-    let listed = ask(&mut client, "PROPFIND", "/d/", "Depth: 1\r\n", "");
-    assert_eq!(listed.status, 207);
-    let kind = "application/xml; charset=utf-8";
-    assert_eq!(listed.header("Content-Type"), Some(kind));
-    let text = listed.text();
+    let listed = server.ask("PROPFIND /d/ | Depth: 1");
+    listed.is("207 | Content-Type: application/xml; charset=utf-8");
+    listed.is("lacks hidden | lacks outside | lacks deep");
     for part in [
         "<D:href>/d/</D:href>",
         "<D:resourcetype><D:collection/></D:resourcetype>",
@@ -86,12 +66,9 @@ fn listing() {
         "<D:href>/d/link</D:href>",
         "<D:href>/d/up/</D:href>",
     ] {
-        assert!(text.contains(part), "{part} in {text}");
+        listed.is(&format!("has {part}"));
     }
-    for part in ["hidden", "outside", "deep"] {
-        assert!(!text.contains(part), "{part}");
-    }
-    let itself = ask(&mut client, "PROPFIND", "/d", "Depth: 0\r\n", "");
+    let itself = server.ask("PROPFIND /d | Depth: 0");
     assert_eq!(itself.text().matches("<D:response>").count(), 1);
 }
 
@@ -99,39 +76,30 @@ fn listing() {
 fn some_properties() {
     let dir = site();
     let server = lazy(dir.path());
-    let mut client = server.connect();
-    let mut find = |target: &str, body: &str| {
-        let answer = ask(&mut client, "PROPFIND", target, "Depth: 0\r\n", body);
-        assert_eq!(answer.status, 207, "{body}");
-        answer.text().to_owned()
-    };
-    let text = find(
-        "/d/e/deep",
-        "<x:propfind xmlns:x=\"DAV:\"><x:prop><x:getcontentlength/><x:quota-used-bytes/><y xmlns=\"urn:y\"/></x:prop></x:propfind>",
-    );
-    assert!(text.contains(
-        "<D:prop><D:getcontentlength>4</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK"
+    let tag = server
+        .ask("HEAD /d/e/deep")
+        .header("ETag")
+        .unwrap()
+        .replace('"', "&quot;");
+    let wanted = r#"<x:getcontentlength/><x:quota-used-bytes/><y xmlns="urn:y"/>"#;
+    let some = format!(r#""<x:propfind xmlns:x="DAV:"><x:prop>{wanted}</x:prop></x:propfind>""#);
+    let known = "<D:getcontentlength>4</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK";
+    let others = r#"<D:quota-used-bytes/><x:y xmlns:x="urn:y"/></D:prop><D:status>HTTP/1.1 404"#;
+    let find = |inner: &str| format!(r#""<propfind xmlns="DAV:">{inner}</propfind>""#);
+    let [available, names, all] = [
+        "<prop><quota-available-bytes/></prop>",
+        "<propname/>",
+        "<allprop/>",
+    ]
+    .map(find);
+    server.connect().answers(&format!(
+        r#"
+        PROPFIND /d/e/deep | Depth: 0 | {some} => 207 | has <D:prop>{known} | has <D:prop>{others}
+        PROPFIND /d | Depth: 0 | {available} => 207 | has <D:quota-available-bytes>
+        PROPFIND /d | Depth: 0 | {names} => 207 | has <D:lockdiscovery/> | lacks getcontentlength
+        PROPFIND /d/e/deep | Depth: 0 | {all} => 207 | has <D:getetag>{tag}</D:getetag>
+        "#
     ));
-    assert!(text.contains(
-        "<D:prop><D:quota-used-bytes/><x:y xmlns:x=\"urn:y\"/></D:prop><D:status>HTTP/1.1 404"
-    ));
-    let text = find(
-        "/d",
-        "<propfind xmlns=\"DAV:\"><prop><quota-available-bytes/></prop></propfind>",
-    );
-    assert!(text.contains("<D:quota-available-bytes>"), "{text}");
-    let text = find("/d", "<propfind xmlns=\"DAV:\"><propname/></propfind>");
-    assert!(text.contains("<D:lockdiscovery/>") && !text.contains("getcontentlength"));
-    let head = server.connect().request("HEAD", "/d/e/deep", "");
-    let tag = head.header("ETag").unwrap().replace('"', "&quot;");
-    let text = find(
-        "/d/e/deep",
-        "<propfind xmlns=\"DAV:\"><allprop/></propfind>",
-    );
-    assert!(
-        text.contains(&format!("<D:getetag>{tag}</D:getetag>")),
-        "{text}"
-    );
 }
 
 #[test]
@@ -169,12 +137,10 @@ fn refused_listings() {
         "#
     ));
     let long = format!("<propfind xmlns=\"DAV:\">{}</propfind>", " ".repeat(70_000));
-    let mut client = server.connect();
-    client.send(format!(
-        "PROPFIND /d HTTP/1.1\r\nHost: a\r\nDepth: 0\r\nContent-Length: {}\r\n\r\n",
-        long.len()
+    let length = long.len();
+    server.answers(&format!(
+        "PROPFIND /d | Depth: 0 | Content-Length: {length} => 413"
     ));
-    assert_eq!(client.answer(false).status, 413);
 }
 
 #[test]
@@ -183,9 +149,7 @@ fn without_uploads_a_site_is_listed_only() {
     let server = Running::with(dir.path(), |options| {
         options.site.uploads.webdav = true;
     });
-    let listed = ask(&mut server.connect(), "PROPFIND", "/d/", "Depth: 1\r\n", "");
-    assert_eq!(listed.status, 207);
-    assert!(!listed.text().contains("lock"));
+    server.answers("PROPFIND /d/ | Depth: 1 => 207 | lacks lock");
     server.answers(
         r#"
         OPTIONS / => DAV: 1 | Allow: GET, HEAD, OPTIONS, PROPFIND
@@ -300,7 +264,7 @@ fn refused_destinations() {
 fn a_directory_is_deleted_with_what_is_in_it() {
     let dir = site();
     let server = serve(dir.path(), BackendKind::Lazy);
-    assert_eq!(once(&server, "DELETE", "/d", ""), 204);
+    server.answers("DELETE /d => 204");
     assert_eq!(names(dir.path()), [""; 0]);
 }
 
@@ -315,13 +279,8 @@ fn a_delete_tells_what_it_could_not_delete() {
     disk.add_file("d/two", b"2");
     let server = lazy(disk.path());
     disk.set_at("d/e/one", Kind::Unlink, Fault::Fail(libc::EACCES));
-    let answer = ask(&mut server.connect(), "DELETE", "/d", "", "");
-    assert_eq!(answer.status, 207);
-    assert!(
-        answer
-            .text()
-            .contains("<D:href>/d/e/one</D:href><D:status>HTTP/1.1 403")
-    );
+    let answer = server.ask("DELETE /d");
+    answer.is("207 | has <D:href>/d/e/one</D:href><D:status>HTTP/1.1 403");
     assert_eq!(answer.text().matches("<D:response>").count(), 1);
     assert_eq!(names(&disk.path().join("d")), ["e"]);
 }
@@ -335,16 +294,16 @@ fn on_a_file_system_without_special_calls() {
     disk.add_dir("d");
     disk.add_file("d/a", b"text");
     let server = lazy(disk.path());
-    assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201);
+    server.answers("COPY /d | Destination: http://test/c => 201");
     disk.add_file("c/old", b"");
-    assert_eq!(once(&server, "COPY", "/d", &to("/c")), 204);
+    server.answers("COPY /d | Destination: http://test/c => 204");
     assert_eq!(names(&disk.path().join("c")), ["a"]);
-    assert_eq!(once(&server, "MOVE", "/d", &to("/c")), 204);
+    server.answers("MOVE /d | Destination: http://test/c => 204");
     assert_eq!(names(disk.path()), ["c"]);
     assert_eq!(disk.contents("c/a").unwrap(), b"text");
     // A copy that fails leaves nothing.
     disk.set(Kind::Write, Fault::Fail(libc::ENOSPC));
-    assert_eq!(once(&server, "COPY", "/c", &to("/x")), 507);
+    server.answers("COPY /c | Destination: http://test/x => 507");
     disk.clear_all();
     crate::common::until("the copy is removed", || names(disk.path()) == ["c"]);
 }
@@ -359,10 +318,9 @@ fn writes_that_stop_short_go_on() {
     disk.add_file("d/a", text.as_bytes());
     let server = lazy(disk.path());
     disk.set(Kind::Write, Fault::Short(4099));
-    assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201);
+    server.answers("COPY /d | Destination: http://test/c => 201");
     assert!(disk.contents("c/a").unwrap() == text.as_bytes());
-    let answer = ask(&mut server.connect(), "PUT", "/put", "", &text);
-    assert_eq!(answer.status, 201);
+    server.answers(&format!("PUT /put | \"{text}\" => 201"));
     assert!(disk.contents("put").unwrap() == text.as_bytes());
 }
 
@@ -378,9 +336,8 @@ fn a_move_to_another_file_system_loses_nothing() {
     let server = lazy(disk.path());
     let is_refused = |text: &str| {
         disk.next(Kind::Rename, Fault::Fail(libc::EXDEV));
-        let answer = ask(&mut server.connect(), "MOVE", "/d", &to("/e"), "");
-        assert_eq!(answer.status, 403, "{text}");
-        assert!(answer.text().contains("another file system"), "{text}");
+        println!("{text}");
+        server.answers("MOVE /d | Destination: http://test/e => 403 | has another file system");
         crate::common::until("the copy is removed", || names(disk.path()) == ["d"]);
     };
     is_refused("a hidden name");
@@ -390,7 +347,7 @@ fn a_move_to_another_file_system_loses_nothing() {
     is_refused("a link that is not followed");
     fs::remove_file(disk.join("d/outside")).unwrap();
     disk.next(Kind::Rename, Fault::Fail(libc::EXDEV));
-    assert_eq!(once(&server, "MOVE", "/d", &to("/e")), 201);
+    server.answers("MOVE /d | Destination: http://test/e => 201");
     assert_eq!(names(disk.path()), ["e"]);
     assert_eq!(disk.contents("e/a").unwrap(), b"text");
 }
@@ -406,8 +363,8 @@ fn token(answer: &Response) -> String {
 fn locks() {
     let dir = site();
     let server = lazy(dir.path());
-    let fields = "Timeout: Second-100, Infinite\r\n";
-    let locked = ask(&mut server.connect(), "LOCK", "/d/e/deep", fields, LOCK);
+    let timeout = "Timeout: Second-100, Infinite";
+    let locked = server.ask(&format!("LOCK /d/e/deep | {timeout} | \"{LOCK}\""));
     locked.is("200 | has <D:timeout>Second-100</D:timeout>");
     locked.is("has <D:owner><D:href>ann &amp; co</D:href></D:owner>");
     // Other connections may be served by another worker.
@@ -441,9 +398,8 @@ fn locks() {
 fn a_lock_of_a_new_name_creates_an_empty_file() {
     let dir = site();
     let server = lazy(dir.path());
-    let mut client = server.connect();
-    let locked = ask(&mut client, "LOCK", "/new", "", LOCK);
-    assert_eq!(locked.status, 201);
+    let locked = server.ask(&format!("LOCK /new | \"{LOCK}\""));
+    locked.is("201");
     assert_eq!(fs::read(dir.path().join("new")).unwrap(), b"");
     server.answers(&format!(
         r#"
@@ -462,8 +418,7 @@ fn a_lock_of_a_new_name_creates_an_empty_file() {
 fn a_lock_of_a_directory_covers_new_names() {
     let dir = site();
     let server = lazy(dir.path());
-    let mut client = server.connect();
-    let locked = ask(&mut client, "LOCK", "/d", "Depth: infinity\r\n", LOCK);
+    let locked = server.ask(&format!("LOCK /d | Depth: infinity | \"{LOCK}\""));
     server.answers(&format!(
         r#"
         PUT /d/e/new | "x" => 423
@@ -486,28 +441,20 @@ fn properties_that_are_set() {
     let dir = site();
     let server = lazy(dir.path());
     let patch = |set: &str| {
-        let body = format!(
-            "<propertyupdate xmlns=\"DAV:\" xmlns:Z=\"urn:schemas-microsoft-com:\"><set><prop>{set}</prop></set></propertyupdate>"
-        );
-        ask(&mut server.connect(), "PROPPATCH", "/d/e/deep", "", &body)
+        let spaces = r#"xmlns="DAV:" xmlns:Z="urn:schemas-microsoft-com:""#;
+        let set =
+            format!("<propertyupdate {spaces}><set><prop>{set}</prop></set></propertyupdate>");
+        server.ask(&format!("PROPPATCH /d/e/deep | \"{set}\""))
     };
     let time = "<Z:Win32LastModifiedTime>Sun, 06 Nov 1994 08:49:37 GMT</Z:Win32LastModifiedTime>";
     let refused = patch(&format!("{time}<author>ann</author>"));
-    assert_eq!(refused.status, 207);
-    assert!(
-        refused
-            .text()
-            .contains("<D:author/></D:prop><D:status>HTTP/1.1 403")
-    );
-    assert!(refused.text().contains("HTTP/1.1 424"));
+    refused.is("207 | has <D:author/></D:prop><D:status>HTTP/1.1 403 | has HTTP/1.1 424");
     let file = dir.path().join("d/e/deep");
     let modified = || fs::metadata(&file).unwrap().modified().unwrap();
     let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
     assert_ne!(modified(), expected, "all or none");
-    let set = patch(&format!(
-        "{time}<Z:Win32FileAttributes>0</Z:Win32FileAttributes>"
-    ));
-    assert!(set.text().contains("HTTP/1.1 200") && !set.text().contains("HTTP/1.1 4"));
+    let attributes = "<Z:Win32FileAttributes>0</Z:Win32FileAttributes>";
+    patch(&format!("{time}{attributes}")).is("has HTTP/1.1 200 | lacks HTTP/1.1 4");
     assert_eq!(modified(), expected);
 }
 
@@ -537,11 +484,8 @@ fn http_1_0() {
     let dir = site();
     let server = lazy(dir.path());
     let mut client = server.connect();
-    client.send("PROPFIND /d HTTP/1.0\r\nDepth: 0\r\n\r\n");
-    assert_eq!(client.answer(false).status, 207);
-    let mut rest = Vec::new();
-    client.0.read_to_end(&mut rest).unwrap();
-    assert!(rest.is_empty());
+    client.answers(r#""PROPFIND /d HTTP/1.0\r\nDepth: 0\r\n\r\n" => 207"#);
+    assert_eq!(client.0.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 
 #[test]
@@ -560,11 +504,8 @@ fn destinations_with_the_default_port_are_on_this_server() {
     ] {
         let dir = site();
         let server = lazy(dir.path());
-        let mut client = server.connect();
-        client.send(format!(
-            "MOVE /d/e/deep HTTP/1.1\r\nHost: {own}\r\nDestination: {destination}\r\nContent-Length: 0\r\n\r\n"
-        ));
-        assert_eq!(client.answer(false).status, status, "{own} {destination}");
+        let request = format!("MOVE /d/e/deep | Host: {own} | Destination: {destination}");
+        server.answers(&format!("{request} => {status}"));
         assert_eq!(dir.path().join("moved").exists(), status == 201);
         assert_eq!(dir.path().join("d/e/deep").exists(), status != 201);
     }

@@ -160,7 +160,7 @@ mod tests {
     fn stored(body: usize, vary: &[(&str, &str)]) -> Rc<Stored> {
         let vary = vary.iter();
         Rc::new(Stored {
-            head: UpstreamHead::bare(Status::OK),
+            head: UpstreamHead::new(Status::OK, None, true),
             body: vec![b'x'; body].into(),
             freshness: Freshness {
                 lifetime: 1,

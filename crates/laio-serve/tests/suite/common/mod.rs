@@ -1,8 +1,10 @@
 //! A server in this process and a client that reads exactly what it gets.
 
 pub(crate) mod certs;
+pub(crate) mod http2;
+pub(crate) mod multiplexed;
 pub(crate) mod program;
-mod table;
+pub(crate) mod table;
 
 use laio::BackendKind;
 use laio_serve::{

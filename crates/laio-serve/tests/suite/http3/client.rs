@@ -1,11 +1,12 @@
 //! A client.
 
 use super::Fixture;
+use crate::common::Response;
 use crate::common::certs::{Made, trusting};
+use crate::common::multiplexed::{Multiplexed, request, response};
 use bytes::{Buf, Bytes};
 use h3::client::SendRequest;
 use h3_quinn::OpenStreams;
-use http::{HeaderMap, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, Endpoint, TransportConfig};
 use std::cell::RefCell;
@@ -89,72 +90,46 @@ impl Client {
         }
     }
 
-    pub(super) async fn begin(&self, request: Request<()>) -> Stream {
-        self.try_begin(request).await.unwrap()
+    /// Connects with a configuration of the transport.
+    pub(super) async fn configured(fixture: &Fixture, transport: TransportConfig) -> Client {
+        let endpoint = endpoint();
+        let mut config = config(&fixture.made);
+        config.transport_config(Arc::new(transport));
+        let connecting = endpoint.connect_with(config, fixture.address(), "localhost");
+        let connection = connecting.unwrap().await.unwrap();
+        Client::on(endpoint, connection).await
     }
 
-    pub(super) async fn try_begin(
-        &self,
-        request: Request<()>,
-    ) -> Result<Stream, h3::error::StreamError> {
+    /// Sends the head of a request as in a table.
+    pub(super) async fn begin(&self, text: &str) -> Stream {
+        self.try_begin(text).await.unwrap()
+    }
+
+    pub(super) async fn try_begin(&self, text: &str) -> Result<Stream, h3::error::StreamError> {
+        let request = request(Client::SCHEME, text);
         self.requests.clone().send_request(request).await
     }
 
-    pub(super) async fn ask(&self, request: Request<()>) -> (StatusCode, HeaderMap, Vec<u8>) {
-        self.try_ask(request).await.unwrap()
-    }
-
-    pub(super) async fn try_ask(
-        &self,
-        request: Request<()>,
-    ) -> Result<(StatusCode, HeaderMap, Vec<u8>), h3::error::StreamError> {
-        let mut stream = self.try_begin(request).await?;
+    pub(super) async fn try_ask(&self, text: &str) -> Result<Response, h3::error::StreamError> {
+        let mut stream = self.try_begin(text).await?;
         stream.finish().await?;
         read(&mut stream).await
     }
+}
 
-    pub(super) async fn get(&self, path: &str) -> Vec<u8> {
-        let (status, _, body) = self.ask(request("GET", path, &[])).await;
-        assert_eq!(status, 200, "{path}");
-        body
+impl Multiplexed for Client {
+    const SCHEME: &'static str = "https";
+
+    async fn ask(&self, request: &str) -> Response {
+        self.try_ask(request).await.unwrap()
     }
 }
 
-pub(super) async fn read(
-    stream: &mut Stream,
-) -> Result<(StatusCode, HeaderMap, Vec<u8>), h3::error::StreamError> {
+pub(super) async fn read(stream: &mut Stream) -> Result<Response, h3::error::StreamError> {
     let (head, ()) = stream.recv_response().await?.into_parts();
     let mut body = Vec::new();
     while let Some(mut bytes) = stream.recv_data().await? {
         body.extend_from_slice(&bytes.copy_to_bytes(bytes.remaining()));
     }
-    Ok((head.status, head.headers, body))
-}
-
-pub(super) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Request<()> {
-    let uri = format!("https://test{path}");
-    let mut request = Request::builder().method(method).uri(uri);
-    for (name, value) in fields {
-        request = request.header(*name, *value);
-    }
-    request.body(()).unwrap()
-}
-
-/// Waits for all of several futures at the same time.
-pub(super) async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut all: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        for (future, output) in all.iter_mut().filter(|(_, output)| output.is_none()) {
-            if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
-                *output = Some(value);
-            }
-        }
-        if all.iter().all(|(_, output)| output.is_some()) {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await;
-    all.into_iter().filter_map(|(_, output)| output).collect()
+    Ok(response(head.status, &head.headers, body))
 }

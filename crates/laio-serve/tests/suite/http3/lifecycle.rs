@@ -1,10 +1,11 @@
 //! Limits, stopping, reloading, and options that do not go together.
 
-use super::client::{Client, all, dial, read, request};
+use super::client::{Client, dial, read};
 use super::relay::{Faults, Relay};
 use super::{Fixture, large, run, site};
 use crate::common::Running;
 use crate::common::certs::make;
+use crate::common::multiplexed::{Multiplexed, all};
 use laio::BackendKind::{Lazy, Sync};
 use laio_serve::{Http3, Limits, Options, TlsVersion, Upstream};
 use quinn::ConnectionError;
@@ -114,7 +115,7 @@ fn a_full_worker_closes_an_idle_connection() {
         let idle = Client::connect(&fixture).await;
         assert_eq!(idle.get("/ten.txt").await, b"0123456789");
         let busy = Client::connect(&fixture).await;
-        let mut stream = busy.begin(request("GET", "/large.bin", &[])).await;
+        let mut stream = busy.begin("GET /large.bin").await;
         stream.finish().await.unwrap();
         stream.recv_response().await.unwrap();
         let new = loop {
@@ -173,14 +174,14 @@ fn a_stopping_server_finishes_its_responses() {
         let idle = Client::connect(&fixture).await;
         assert_eq!(idle.get("/ten.txt").await, b"0123456789");
         let client = Client::connect(&fixture).await;
-        let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+        let mut stream = client.begin("GET /large.bin").await;
         stream.finish().await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         let control = fixture.server.control();
         control.stop();
         idle.connection.closed().await;
-        let (status, _, body) = read(&mut stream).await.unwrap();
-        assert!(status == 200 && body == large(), "it is cut");
+        let found = read(&mut stream).await.unwrap();
+        assert!(found.status == 200 && found.body == large(), "it is cut");
         client.connection.closed().await;
     });
     fixture.server.stop();
@@ -210,7 +211,7 @@ fn a_connection_that_is_cut_says_so() {
     let relay = Relay::start(fixture.address(), Faults::NONE);
     run(async {
         let client = Client::to(&fixture, relay.address()).await;
-        let mut stream = client.begin(request("GET", "/api", &[])).await;
+        let mut stream = client.begin("GET /api").await;
         stream.finish().await.unwrap();
         tokio::task::spawn_blocking(move || is_asked.recv().unwrap())
             .await
@@ -243,7 +244,7 @@ fn reload(stops: bool) {
     let fixture = Fixture::with(|options| options.workers = Some(2));
     run(async {
         let client = Client::connect(&fixture).await;
-        let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+        let mut stream = client.begin("GET /large.bin").await;
         stream.finish().await.unwrap();
         stream.recv_response().await.unwrap();
         let mut options = fixture.options();

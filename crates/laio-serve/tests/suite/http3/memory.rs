@@ -1,10 +1,10 @@
 //! The memory that clients make the server hold who do not read their responses.
 
-use super::client::{Client, config, endpoint, request};
+use super::client::Client;
 use super::{Fixture, large, run};
+use crate::common::multiplexed::Multiplexed;
 use crate::common::until;
 use laio_serve::{Http3, Memory, Observer};
-use std::sync::Arc;
 use std::time::Duration;
 
 const CONNECTIONS: u64 = 10;
@@ -12,17 +12,12 @@ const STREAMS: u64 = 100;
 
 /// Begins requests on a connection whose streams have this window, and reads the heads of the responses.
 async fn hostile(fixture: &Fixture, window: u32) -> (Client, Vec<super::client::Stream>) {
-    let mut config = config(&fixture.made);
     let mut transport = quinn::TransportConfig::default();
     transport.stream_receive_window(window.into());
-    config.transport_config(Arc::new(transport));
-    let endpoint = endpoint();
-    let connecting = endpoint.connect_with(config, fixture.address(), "localhost");
-    let connection = connecting.unwrap().await.unwrap();
-    let client = Client::on(endpoint, connection).await;
+    let client = Client::configured(fixture, transport).await;
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
-        let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+        let mut stream = client.begin("GET /large.bin").await;
         stream.finish().await.unwrap();
         streams.push(stream);
     }
@@ -91,9 +86,9 @@ fn a_budget_that_is_used_up_stops_no_other_client() {
             assert!(client.get("/large.bin").await == large(), "it is changed");
         }
         // The reserve has room for one request, so that others at the same time are rejected.
-        let first = client.begin(request("GET", "/large.bin", &[])).await;
-        let second = client.try_ask(request("GET", "/large.bin", &[])).await;
-        let third = client.try_ask(request("GET", "/large.bin", &[])).await;
+        let first = client.begin("GET /large.bin").await;
+        let second = client.try_ask("GET /large.bin").await;
+        let third = client.try_ask("GET /large.bin").await;
         assert!(second.is_err() || third.is_err(), "both were admitted");
         drop(first);
     });

@@ -1,9 +1,10 @@
 //! Networks that lose datagrams, clients that move, and senders of nonsense.
 
-use super::client::{Client, all, dial, request};
+use super::client::{Client, dial};
 use super::relay::{Faults, Random, Relay};
 use super::{Fixture, large, run};
 use crate::common::has;
+use crate::common::multiplexed::{Multiplexed, all};
 use laio::BackendKind::{Lazy, Uring};
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -46,7 +47,7 @@ fn a_client_that_moves_keeps_its_connection() {
                 client.endpoint.rebind(socket).unwrap();
                 assert_eq!(client.get("/ten.txt").await, b"0123456789");
             }
-            let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+            let mut stream = client.begin("GET /large.bin").await;
             stream.finish().await.unwrap();
             stream.recv_response().await.unwrap();
             let mut body = Vec::new();

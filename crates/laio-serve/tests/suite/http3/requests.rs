@@ -1,111 +1,47 @@
 //! Requests and their responses.
 
-use super::client::{Client, all, config, endpoint, read, request};
+use super::client::{Client, dial, read};
 use super::{Fixture, large, run};
 use crate::common::certs::{connect, trusting};
+use crate::common::multiplexed::{
+    Multiplexed, all, answers_as_http_1, answers_each_time, answers_with_changes,
+    answers_with_several_ranges_and_compressed, features,
+};
 use crate::common::{assert_same_lines, asynchronous_backends};
-use crate::upstreams::backend::Backend;
+use crate::upstreams::{backend::Backend, http};
 use bytes::{Buf, Bytes};
 use laio::BackendKind::{Lazy, Threads};
-use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
+use laio_serve::{LogTarget, Options, Upstream};
 use quinn::TransportConfig;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn features(options: &mut Options) {
+/// Also on an address of HTTP/1.1, which comes first.
+fn features_and_http_1(options: &mut Options) {
     options.listen.push("127.0.0.1:0".parse().unwrap());
     options.listen.reverse();
-    options.site.listing = true;
-    options.site.compress = vec![Coding::Gzip];
-    options.site.redirects = vec![Redirect {
-        from: "/old".to_owned(),
-        to: "/ten.txt".to_owned(),
-        status: Status::PERMANENT_REDIRECT,
-    }];
-    options.site.message_fields.response =
-        ["set X-All: 1", "ext=txt add X-Text: 1", "remove Server"]
-            .map(|rule| rule.parse().unwrap())
-            .into();
+    features(options);
 }
 
 #[test]
 fn answers_are_those_of_http_1() {
-    type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
-    let requests: &[Asked<'_>] = &[
-        ("GET", "/", &[]),
-        ("HEAD", "/ten.txt", &[]),
-        ("GET", "/empty.txt", &[]),
-        ("GET", "/large.bin", &[]),
-        ("GET", "/large.bin", &[("Range", "bytes=100000-1900000")]),
-        ("GET", "/ten.txt", &[("Range", "bytes=2-4")]),
-        ("GET", "/ten.txt", &[("Range", "bytes=20-")]),
-        (
-            "GET",
-            "/ten.txt",
-            &[("If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT")],
-        ),
-        ("GET", "/ten.txt", &[("If-None-Match", "*")]),
-        ("GET", "/ten.txt", &[("If-Match", "\"x\"")]),
-        ("GET", "/docs", &[]),
-        ("GET", "/docs/", &[]),
-        ("GET", "/docs/", &[("Accept", "application/json")]),
-        ("GET", "/old", &[]),
-        ("GET", "/nothing?x=y", &[]),
-        ("GET", "/%00", &[]),
-        ("OPTIONS", "/", &[]),
-        ("PUT", "/ten.txt", &[]),
-        ("BREW", "/ten.txt", &[]),
-        ("GET", "/ten.txt", &[("Expect", "a miracle")]),
-    ];
     for backend in asynchronous_backends() {
-        let fixture = Fixture::on(backend, features);
+        let fixture = Fixture::on(backend, features_and_http_1);
         run(async {
             let client = Client::connect(&fixture).await;
-            for &(method, path, fields) in requests {
-                println!("{backend} {method} {path} {fields:?}");
-                let (status, head, body) = client.ask(request(method, path, fields)).await;
-                let line = |(name, value): &(&str, &str)| format!("{name}: {value}\r\n");
-                let lines: String = fields.iter().map(line).collect();
-                let other = fixture.server.connect().request(method, path, &lines);
-                assert_eq!(status.as_u16(), other.status);
-                assert!(body == other.body, "the bodies differ");
-                let lines = other.head.lines().skip(1);
-                let known = lines.filter_map(|line| Some(line.split_once(": ")?.0));
-                let known = known.map(str::to_ascii_lowercase);
-                let mut known: Vec<_> = known.filter(|name| name != "connection").collect();
-                let mut own: Vec<_> = head.keys().map(|name| name.to_string()).collect();
-                own.sort();
-                known.sort();
-                assert_eq!(own, known);
-                for name in own.iter().filter(|name| *name != "date") {
-                    assert_eq!(head[name].to_str().ok(), other.header(name), "{name}");
-                }
-            }
+            answers_as_http_1(&client, || fixture.server.connect()).await;
         });
     }
 }
 
 #[test]
 fn several_ranges_and_compression() {
-    let fixture = Fixture::with(features);
+    let fixture = Fixture::with(features_and_http_1);
     run(async {
         let client = Client::connect(&fixture).await;
-        let ranges = [("Range", "bytes=0-1,1000000-1000001")];
-        let (status, head, body) = client.ask(request("GET", "/large.bin", &ranges)).await;
-        assert_eq!(status, 206);
-        let kind = head["content-type"].to_str().unwrap();
-        assert!(kind.starts_with("multipart/byteranges"));
-        assert_eq!(head["content-length"], body.len().to_string());
-        let takes = [("Accept-Encoding", "gzip")];
-        let (_, head, body) = client.ask(request("GET", "/text.txt", &takes)).await;
-        assert_eq!(head["content-encoding"], "gzip");
-        assert!(!head.contains_key("transfer-encoding"));
-        let mut text = String::new();
-        let mut unpacked = flate2::read::GzDecoder::new(&body[..]);
-        unpacked.read_to_string(&mut text).unwrap();
-        assert!(text == "laio ".repeat(100_000));
+        answers_with_several_ranges_and_compressed(&client).await;
     });
 }
 
@@ -114,7 +50,7 @@ fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
     let fixture = Fixture::start();
     run(async {
         let client = Client::connect(&fixture).await;
-        let mut unread = client.begin(request("GET", "/large.bin", &[])).await;
+        let mut unread = client.begin("GET /large.bin").await;
         unread.finish().await.unwrap();
         // More than may be open at the same time: the client waits for others to end.
         for body in all((0..300).map(|_| client.get("/ten.txt"))).await {
@@ -125,7 +61,7 @@ fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
         for body in all((0..20).map(|_| other.get("/large.bin"))).await {
             assert!(body == large, "it is changed");
         }
-        assert!(read(&mut unread).await.unwrap().2 == large);
+        assert!(read(&mut unread).await.unwrap().body == large);
     });
 }
 
@@ -135,16 +71,10 @@ fn an_unread_answer_is_reset_and_the_connection_continues() {
         options.limits.write_time = Duration::from_millis(300);
     });
     run(async {
-        let endpoint = endpoint();
-        let mut config = config(&fixture.made);
         let mut transport = TransportConfig::default();
         transport.stream_receive_window(64_000u32.into());
-        config.transport_config(Arc::new(transport));
-        let address = fixture.address();
-        let connecting = endpoint.connect_with(config, address, "localhost");
-        let connection = connecting.unwrap().await.unwrap();
-        let client = Client::on(endpoint, connection).await;
-        let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+        let client = Client::configured(&fixture, transport).await;
+        let mut stream = client.begin("GET /large.bin").await;
         stream.finish().await.unwrap();
         stream.recv_response().await.unwrap();
         tokio::time::sleep(Duration::from_millis(600)).await;
@@ -227,11 +157,11 @@ fn bodies_reach_an_upstream_and_come_back() {
             let large = large();
             for has_length in [true, false] {
                 for body in [&b""[..], b"small", &large] {
-                    let length = body.len().to_string();
-                    let fields = [("content-length", &length[..])];
-                    let fields = if has_length { &fields[..] } else { &[] };
-                    let post = request("POST", "/api/x", fields);
-                    let (mut sending, mut receiving) = client.begin(post).await.split();
+                    let mut post = "POST /api/x".to_owned();
+                    if has_length {
+                        post += &format!(" | content-length: {}", body.len());
+                    }
+                    let (mut sending, mut receiving) = client.begin(&post).await.split();
                     let send = async {
                         for piece in body.chunks(10_000) {
                             sending
@@ -264,7 +194,7 @@ fn a_body_that_differs_from_its_length_is_malformed() {
     run(async {
         let client = Client::connect(&fixture).await;
         for body in ["short", "much too long for it"] {
-            let post = request("POST", "/ten.txt", &[("content-length", "10")]);
+            let post = "POST /ten.txt | content-length: 10";
             let mut stream = client.begin(post).await;
             let sent = stream.send_data(Bytes::from_static(body.as_bytes())).await;
             let _ = sent.and(stream.finish().await);
@@ -286,24 +216,18 @@ fn heads_are_bounded_by_bytes_and_by_fields() {
     });
     run(async {
         // The client of h3 respects the limit that the server announces, so it must not know it yet.
-        let (endpoint, connection) = super::client::dial(&fixture, fixture.address())
-            .await
-            .unwrap();
+        let (endpoint, connection) = dial(&fixture, fixture.address()).await.unwrap();
         let client = Client::on(endpoint, connection).await;
-        let names: Vec<_> = (0..20).map(|number| format!("x-{number}")).collect();
-        let many: Vec<_> = names.iter().map(|name| (&**name, "a")).collect();
-        let large = "a".repeat(1990);
-        let path = format!("/{}", "a".repeat(200));
-        let large = [("large", &large[..])];
+        let many: String = (0..20).map(|number| format!(" | x-{number}: a")).collect();
         let asked = [
-            (request("GET", "/ten.txt", &large), 431),
-            (request("GET", "/ten.txt", &many), 431),
-            (request("GET", &path, &[]), 414),
-            (request("GET", "/ten.txt", &[]), 200),
+            (format!("GET /ten.txt | large: {}", "a".repeat(1990)), 431),
+            (format!("GET /ten.txt{many}"), 431),
+            (format!("GET /{}", "a".repeat(200)), 414),
+            ("GET /ten.txt".to_owned(), 200),
         ];
         for (request, expected) in asked {
-            match client.try_ask(request).await {
-                Ok((status, _, _)) => assert_eq!(status, expected),
+            match client.try_ask(&request).await {
+                Ok(found) => assert_eq!(found.status, expected),
                 Err(h3::error::StreamError::HeaderTooBig { .. }) => assert_eq!(expected, 431),
                 Err(error) => panic!("{error}"),
             }
@@ -313,13 +237,13 @@ fn heads_are_bounded_by_bytes_and_by_fields() {
 
 #[test]
 fn responses_over_tcp_announce_it() {
-    for (port, age) in [(None, ""), (Some(443), "")] {
+    for port in [None, Some(443)] {
         let fixture = Fixture::with(|options| {
             options.listen.push("127.0.0.1:0".parse().unwrap());
             options.http3.as_mut().unwrap().alt_svc_port = port;
         });
         let own = fixture.address().port();
-        let expected = format!("h3=\":{}\"; ma=86400{age}", port.unwrap_or(own));
+        let expected = format!("h3=\":{}\"; ma=86400", port.unwrap_or(own));
         let config = Arc::new(trusting(&[&fixture.made], &["http/1.1"]));
         for request in [
             "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -342,14 +266,9 @@ fn responses_over_tcp_announce_it() {
         assert!(!answer.contains("Alt-Svc"));
         run(async {
             let client = Client::connect(&fixture).await;
-            let (_, head, _) = client.ask(request_of("/")).await;
-            assert!(!head.contains_key("alt-svc"));
+            client.answers("GET / => Alt-Svc: -").await;
         });
     }
-}
-
-fn request_of(path: &str) -> http::Request<()> {
-    request("GET", path, &[])
 }
 
 #[test]
@@ -372,21 +291,8 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
         run(async {
             let mut transport = TransportConfig::default();
             transport.stream_receive_window(window.into());
-            let mut config = config(&fixture.made);
-            config.transport_config(Arc::new(transport));
-            let endpoint = endpoint();
-            let connecting = endpoint.connect_with(config, fixture.address(), "localhost");
-            let connection = connecting.unwrap().await.unwrap();
-            let client = Client::on(endpoint, connection).await;
-            for &(method, path) in asked {
-                let mut first = None;
-                for _ in 0..TIMES {
-                    let mut answer = client.ask(request(method, path, &[])).await;
-                    answer.1.remove("date");
-                    let expected = first.get_or_insert_with(|| answer.clone());
-                    assert!(answer == *expected, "{method} {path}: it differs");
-                }
-            }
+            let client = Client::configured(&fixture, transport).await;
+            answers_each_time(&client, asked, TIMES).await;
         });
         drop(fixture);
         let lines = std::fs::read_to_string(log).unwrap();
@@ -399,13 +305,7 @@ fn a_changed_file_is_noticed_between_two_requests() {
     let fixture = Fixture::start();
     run(async {
         let client = Client::connect(&fixture).await;
-        for number in 0..50 {
-            let text = number.to_string();
-            std::fs::write(fixture.root().join("ten.txt"), &text).unwrap();
-            for _ in 0..3 {
-                assert_eq!(client.get("/ten.txt").await, text.as_bytes());
-            }
-        }
+        answers_with_changes(&client, fixture.root()).await;
     });
 }
 
@@ -432,7 +332,7 @@ fn trailers_of_upstreams_and_messages_both_ways() {
     });
     run(async {
         let client = Client::connect(&fixture).await;
-        let mut stream = client.begin(request("POST", "/", &[])).await;
+        let mut stream = client.begin("POST /").await;
         assert_eq!(stream.recv_response().await.unwrap().status(), 200);
         for number in 0..3 {
             let message = format!("message {number}");
@@ -458,7 +358,11 @@ fn trailers_of_upstreams_and_messages_both_ways() {
 fn an_auth_server_lets_requests_in() {
     let auth = Backend::start(|peer| {
         while let Some(head) = peer.request() {
-            peer.send(if head.contains("\r\ncookie: ann\r\n") { "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nSet-Cookie: new\r\nContent-Length: 0\r\n\r\n" } else { "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: state\r\nContent-Length: 2\r\n\r\ngo" });
+            peer.send(if head.contains("\r\ncookie: ann\r\n") {
+                "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nSet-Cookie: new\r\nContent-Length: 0\r\n\r\n"
+            } else {
+                "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: state\r\nContent-Length: 2\r\n\r\ngo"
+            });
         }
     });
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
@@ -467,30 +371,22 @@ fn an_auth_server_lets_requests_in() {
         options.site.auth_requests.rules = vec![rule.parse().unwrap()];
         options.site.auth_requests.copy = vec!["Remote-User".parse().unwrap()];
         options.site.auth_requests.cookies = true;
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
     });
     run(async {
         let client = Client::connect(&fixture).await;
-        for path in ["/ten.txt", "/app"] {
-            let (status, fields, body) = client.ask(request("GET", path, &[])).await;
-            assert_eq!((status.as_u16(), &*body), (302, &b"go"[..]), "{path}");
-            assert_eq!(fields["location"], "/login");
-            assert_eq!(fields["set-cookie"], "state");
-        }
+        let table = r#"
+            GET /ten.txt => 302 | "go" | Location: /login | Set-Cookie: state
+            GET /app => 302 | "go" | Location: /login | Set-Cookie: state
+        "#;
+        client.answers(table).await;
         // The body of this one is never sent.
-        let mut stream = client.begin(request("POST", "/app", &[])).await;
-        assert_eq!(read(&mut stream).await.unwrap().0, 302);
+        let mut stream = client.begin("POST /app").await;
+        assert_eq!(read(&mut stream).await.unwrap().status, 302);
         assert!(app.heads().is_empty());
-        let fields = [
-            ("cookie", "ann"),
-            ("remote-user", "eve"),
-            ("remote_user", "eve"),
-        ];
-        let (status, fields, body) = client.ask(request("GET", "/app", &fields)).await;
-        assert_eq!((status.as_u16(), &*body), (200, &b"app"[..]));
-        assert_eq!(fields["set-cookie"], "new");
-        assert_eq!(fields["cache-control"], "private");
+        let request = "GET /app | cookie: ann | remote-user: eve | remote_user: eve";
+        let found = client.ask(request).await;
+        found.is(r#"200 | "app" | Set-Cookie: new | Cache-Control: private"#);
         // The end of the empty body follows.
         let head = app.heads().swap_remove(0);
         assert!(

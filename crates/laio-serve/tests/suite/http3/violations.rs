@@ -1,8 +1,9 @@
 //! Clients that violate the protocol.
 
-use super::client::{Client, dial, request};
+use super::client::{Client, dial};
 use super::relay::Random;
 use super::{Fixture, run};
+use crate::common::multiplexed::Multiplexed;
 use quinn::{ConnectionError, ReadError, VarInt};
 use std::time::Duration;
 
@@ -186,14 +187,14 @@ fn a_client_that_gives_up_requests_is_served_until_they_are_too_many() {
     run(async {
         let client = Client::connect(&fixture).await;
         for _ in 0..20 {
-            let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+            let mut stream = client.begin("GET /large.bin").await;
             stream.finish().await.unwrap();
             stream.recv_response().await.unwrap();
             stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
         }
         assert_eq!(client.get("/ten.txt").await, b"0123456789");
         for _ in 0..5000 {
-            let Ok(mut stream) = client.try_begin(request("GET", "/large.bin", &[])).await else {
+            let Ok(mut stream) = client.try_begin("GET /large.bin").await else {
                 break;
             };
             stream.stop_stream(h3::error::Code::H3_REQUEST_CANCELLED);

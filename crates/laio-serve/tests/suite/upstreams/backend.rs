@@ -82,6 +82,16 @@ impl Backend {
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
+
+    /// Compares the head of the last request with items of an answer as in a table: its fields, and what its
+    /// text has and lacks.
+    #[track_caller]
+    pub(crate) fn got(&self, items: &str) {
+        let head = self.heads().pop().expect("a request");
+        let body = head.clone().into_bytes();
+        let status = 0;
+        common::Response { status, head, body }.is(items);
+    }
 }
 
 impl Drop for Backend {

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::common::certs::make;
+use crate::common::http2::{Client, read, send};
+use crate::common::multiplexed::run;
 use crate::common::{asynchronous_backends, until};
 use bytes::Bytes;
+use h2::client::ResponseFuture;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
@@ -14,7 +17,6 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 
 /// A server that lives as long as the process.
 pub(crate) struct Server2 {
@@ -64,10 +66,8 @@ impl Server2 {
         let seen = Arc::<Seen>::default();
         let (counted, handle) = (seen.clone(), Arc::new(handle));
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = { runtime }.enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 loop {
@@ -139,27 +139,6 @@ async fn serve_connection(
     }
 }
 
-/// Sends all of a body within its windows.
-async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), h2::Error> {
-    while !bytes.is_empty() {
-        stream.reserve_capacity(bytes.len());
-        let granted = std::future::poll_fn(|context| stream.poll_capacity(context)).await;
-        let granted = granted.ok_or(h2::Error::from(Reason::CANCEL))??;
-        stream.send_data(bytes.split_to(granted.min(bytes.len())), false)?;
-    }
-    Ok(())
-}
-
-async fn read(body: &mut RecvStream) -> Result<Vec<u8>, h2::Error> {
-    let mut all = Vec::new();
-    while let Some(bytes) = body.data().await {
-        let bytes = bytes?;
-        body.flow_control().release_capacity(bytes.len())?;
-        all.extend_from_slice(&bytes);
-    }
-    Ok(all)
-}
-
 fn ok() -> Response<()> {
     Response::new(())
 }
@@ -172,7 +151,7 @@ pub(crate) fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes
         while let Some(bytes) = body.data().await {
             let bytes = bytes?;
             body.flow_control().release_capacity(bytes.len())?;
-            send(&mut stream, bytes).await?;
+            send(&mut stream, bytes, false).await?;
         }
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", "0".parse().unwrap());
@@ -185,7 +164,7 @@ fn repeat(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Ans
     Box::pin(async move {
         let body = read(&mut request.into_body()).await?;
         let mut stream = respond.send_response(ok(), false)?;
-        send(&mut stream, Bytes::from(body)).await?;
+        send(&mut stream, Bytes::from(body), false).await?;
         stream.send_data(Bytes::new(), true)
     })
 }
@@ -227,22 +206,16 @@ fn requests_of_clients_in_http_1() {
             panic!("{heads:?}")
         };
         assert_eq!(first.uri(), "http://site.example:9/b/c?d=e");
-        let field = |head: &Request<()>, name: &str| {
-            let value = head.headers().get(name);
-            value.map(|value| value.to_str().unwrap().to_owned())
-        };
-        assert_eq!(field(first, "x-own").as_deref(), Some("v"));
-        assert_eq!(
-            field(first, "x-forwarded-for").as_deref(),
-            Some("127.0.0.1")
-        );
-        assert_eq!(
-            field(first, "content-length"),
-            Some(large.len().to_string())
-        );
-        assert_eq!(field(second, "content-length"), None);
+        for (name, value) in [
+            ("x-own", "v"),
+            ("x-forwarded-for", "127.0.0.1"),
+            ("content-length", &large.len().to_string()),
+        ] {
+            assert_eq!(first.headers()[name], value);
+        }
+        assert!(!second.headers().contains_key("content-length"));
         for name in ["connection", "x-hop", "te", "transfer-encoding", "host"] {
-            assert_eq!(field(first, name), None, "{name}");
+            assert!(!first.headers().contains_key(name), "{name}");
         }
     }
 }
@@ -258,21 +231,17 @@ fn answers_without_a_body() {
         })
     });
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
-    let mut client = server.connect();
-    for target in ["/200", "/204", "/304", "/404", "/503"] {
-        let answer = client.get(target);
-        assert_eq!(answer.status.to_string(), target[1..]);
-        assert_eq!(answer.header("x-a"), Some("b"));
-        let length = answer.header("Content-Length");
-        assert_eq!(
-            length.is_some(),
-            !["/204", "/304"].contains(&target),
-            "{target}"
-        );
-    }
-    client.send("HEAD /200 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(client.answer(true).status, 200);
-    assert_eq!(client.get("/200").status, 200);
+    server.connect().answers(
+        "
+        GET /200 => 200 | x-a: b | Content-Length: 0
+        GET /204 => 204 | x-a: b | Content-Length: -
+        GET /304 => 304 | x-a: b | Content-Length: -
+        GET /404 => 404 | x-a: b | Content-Length: 0
+        GET /503 => 503 | x-a: b | Content-Length: 0
+        HEAD /200 => 200
+        GET /200 => 200
+        ",
+    );
     assert_eq!(backend.connections(), 1);
 }
 
@@ -316,32 +285,17 @@ fn requests_share_connections_up_to_a_limit() {
 }
 
 /// Runs a client of HTTP/2.
-fn with_client<F: Future<Output = ()>>(
-    server: &Running,
-    test: impl FnOnce(h2::client::SendRequest<Bytes>) -> F,
-) {
-    let address = server.places()[0].inet().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
-        let (requests, connection) = h2::client::handshake(socket).await.unwrap();
-        tokio::spawn(connection);
-        let limit = Duration::from_secs(120);
-        tokio::time::timeout(limit, test(requests))
-            .await
-            .expect("it takes for ever");
-    });
+fn with_client<F: Future<Output = ()>>(server: &Running, test: impl FnOnce(Client) -> F) {
+    run(async { test(Client::connect(server).await).await });
 }
 
-fn call(path: &str) -> Request<()> {
-    Request::post(format!("http://a{path}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(())
-        .unwrap()
+/// The fields of a request of gRPC.
+const GRPC: &str = "content-type: application/grpc | te: trailers";
+
+/// Begins a request of gRPC.
+async fn call(client: &Client, path: &str, ends: bool) -> (ResponseFuture, SendStream<Bytes>) {
+    let request = format!("POST {path} | {GRPC}");
+    client.open(&request, ends).await.unwrap()
 }
 
 #[test]
@@ -357,17 +311,14 @@ fn trailers_reach_clients_in_http_2() {
         echo(request, respond)
     });
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
-    with_client(&server, |requests| async move {
-        let mut ready = requests.clone().ready().await.unwrap();
-        let (response, mut stream) = ready.send_request(call("/x"), false).unwrap();
+    with_client(&server, |client| async move {
+        let (response, mut stream) = call(&client, "/x", false).await;
         stream.send_data(Bytes::from("message"), true).unwrap();
         let mut body = response.await.unwrap().into_body();
         assert_eq!(read(&mut body).await.unwrap(), b"message");
         let trailers = body.trailers().await.unwrap().unwrap();
         assert_eq!(trailers["grpc-status"], "0");
-        let mut ready = requests.ready().await.unwrap();
-        let (response, _) = ready.send_request(call("/error"), true).unwrap();
-        let response = response.await.unwrap();
+        let response = call(&client, "/error", true).await.0.await.unwrap();
         assert_eq!(response.headers()["grpc-status"], "5");
         assert!(response.body().is_end_stream());
     });
@@ -386,9 +337,8 @@ fn trailers_reach_clients_in_http_2() {
 fn messages_go_both_ways_at_the_same_time() {
     let backend = Server2::start(echo);
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
-    with_client(&server, |requests| async move {
-        let mut ready = requests.ready().await.unwrap();
-        let (response, mut stream) = ready.send_request(call("/"), false).unwrap();
+    with_client(&server, |client| async move {
+        let (response, mut stream) = call(&client, "/", false).await;
         let mut body = response.await.unwrap().into_body();
         for number in 0..5 {
             let message = format!("message {number}");
@@ -413,9 +363,8 @@ fn messages_go_both_ways_at_the_same_time() {
 fn a_request_that_the_client_resets_is_reset_at_the_upstream() {
     let backend = Server2::start(echo);
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
-    with_client(&server, |requests| async move {
-        let mut ready = requests.ready().await.unwrap();
-        let (response, mut stream) = ready.send_request(call("/"), false).unwrap();
+    with_client(&server, |client| async move {
+        let (response, mut stream) = call(&client, "/", false).await;
         response.await.unwrap();
         stream.send_reset(Reason::CANCEL);
         tokio::task::yield_now().await;
@@ -437,9 +386,7 @@ fn what_the_upstream_has_not_looked_at_is_repeated() {
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
     let mut client = server.connect();
     for _ in 0..5 {
-        client
-            .request("POST", "/", "Content-Length: 0\r\n")
-            .is(r#""ok""#);
+        client.answers(r#"POST / | Content-Length: 0 => "ok""#);
     }
     assert_eq!(backend.connections(), 5);
     // A refused stream goes to another upstream.
@@ -452,9 +399,7 @@ fn what_the_upstream_has_not_looked_at_is_repeated() {
     let (server, _root) = serve(upstreams, |_| {});
     let mut client = server.connect();
     for _ in 0..4 {
-        client
-            .request("POST", "/", "Content-Length: 0\r\n")
-            .is(r#""ok""#);
+        client.answers(r#"POST / | Content-Length: 0 => "ok""#);
     }
     assert!(refusing.requests() > 0);
     let (server, _root) = serve(vec![refusing.upstream("/")], |_| {});
@@ -470,7 +415,7 @@ fn a_broken_answer_is_not_taken_for_complete() {
                 return Ok(());
             }
             let mut stream = respond.send_response(ok(), false)?;
-            send(&mut stream, Bytes::from("begun")).await?;
+            send(&mut stream, Bytes::from("begun"), false).await?;
             tokio::time::sleep(Duration::from_millis(50)).await;
             stream.send_reset(Reason::INTERNAL_ERROR);
             Ok(())
@@ -497,7 +442,7 @@ fn a_client_that_does_not_read_delays_no_other() {
         Box::pin(async move {
             let mut stream = respond.send_response(ok(), false)?;
             loop {
-                send(&mut stream, Bytes::from(vec![b'x'; 10_000])).await?;
+                send(&mut stream, Bytes::from(vec![b'x'; 10_000]), false).await?;
                 count.fetch_add(10_000, Ordering::SeqCst);
             }
         })
@@ -627,25 +572,21 @@ fn trailers_reach_clients_in_http_1_that_take_them() {
         exchange(&server, format!("{head}Connection: close\r\n\r\nhi"))
     };
     for fields in ["TE: trailers\r\n", "TE: gzip;q=0.5, Trailers\r\n"] {
-        let answer = ask("/h2", fields);
-        assert!(
-            answer.ends_with("2\r\nhi\r\n0\r\ngrpc-status: 0\r\n\r\n"),
-            "{answer}"
-        );
-        // Fields that frame the message, or that a client needs before the body, are left out.
-        let answer = ask("/h1", fields);
-        assert!(
-            answer.ends_with("2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n"),
-            "{answer}"
-        );
+        for (path, end) in [
+            ("/h2", "2\r\nhi\r\n0\r\ngrpc-status: 0\r\n\r\n"),
+            // Fields that frame the message, or that a client needs before the body, are left out.
+            ("/h1", "2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n"),
+        ] {
+            let answer = ask(path, fields);
+            assert!(answer.ends_with(end), "{answer}");
+        }
     }
     for path in ["/h1", "/h2"] {
         let answer = ask(path, "TE: gzip\r\n");
         assert!(answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
     }
-    with_client(&server, |requests| async move {
-        let mut ready = requests.ready().await.unwrap();
-        let (response, _) = ready.send_request(call("/h1"), true).unwrap();
+    with_client(&server, |client| async move {
+        let response = call(&client, "/h1", true).await.0;
         let mut body = response.await.unwrap().into_body();
         assert_eq!(read(&mut body).await.unwrap(), b"ok");
         let trailers = body.trailers().await.unwrap().unwrap();
@@ -675,22 +616,14 @@ fn early_hints_reach_clients_in_http_2() {
         })
     });
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
-    with_client(&server, |requests| async move {
+    with_client(&server, |client| async move {
         for (path, expected) in [("/x", 2), ("/many", 8)] {
-            let mut ready = requests.clone().ready().await.unwrap();
-            let (mut response, _) = ready.send_request(call(path), true).unwrap();
-            let mut links = Vec::new();
-            let ended = std::future::poll_fn(|context| {
-                while let Poll::Ready(Some(head)) = response.poll_informational(context) {
-                    let head = head.unwrap();
-                    assert!(!head.headers().contains_key("x-other"));
-                    links.push(head.headers()["link"].to_str().unwrap().to_owned());
-                }
-                Pin::new(&mut response).poll(context)
-            });
-            let status = ended.await.unwrap().status().as_u16();
+            let request = format!("POST {path} | {GRPC}");
+            let (interim, status) = client.interim(&request).await;
+            assert!(interim.iter().all(|head| !head.contains_key("x-other")));
+            let links: Vec<_> = interim.iter().map(|head| &head["link"]).collect();
             assert_eq!(links.len(), expected, "{links:?}");
-            assert_eq!((&*links[0], &*links[1]), ("</0.css>", "</1.css>"));
+            assert_eq!(links[..2], ["</0.css>", "</1.css>"]);
             assert_eq!(status, if path == "/x" { 200 } else { 502 });
         }
     });
