@@ -8,7 +8,7 @@ use laio_testing::limit;
 use laio_testing::temp::{datagram_pair, drain, fill, pattern, stream_pair};
 use rustix::event::PollFlags;
 use std::io::{Error, ErrorKind};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 scenarios! {
@@ -86,17 +86,18 @@ fn datagrams(sys: &mut Sys<'_>) {
         sys.note("read", buffer);
     }
     // The port has no socket: the next call fails.
-    let closed = b.local_addr().unwrap();
-    drop(b);
-    wait_until_unreachable(closed);
+    close(b);
     same!(sys, "sendto a closed port" => SYS_sendto [from, at("x"), 1, 0, 0, 0]);
     wait_until_ready(&a, PollFlags::empty());
     same!(sys, "refused" => SYS_recvfrom [from, at_mut(&mut buffer), 20, libc::MSG_DONTWAIT as usize, 0, 0]);
 }
 
-/// Waits until a dropped socket is closed: another test's child may have a copy of it.
-fn wait_until_unreachable(address: SocketAddr) {
+/// Closes a socket, and waits until its port has none: another test's child may have a copy of it.
+fn close(socket: UdpSocket) {
+    let address = socket.local_addr().unwrap();
+    // Bound before, because it could get the port of the closed socket, and would reach itself.
     let probe = UdpSocket::bind((address.ip(), 0)).unwrap();
+    drop(socket);
     probe.connect(address).unwrap();
     probe.set_nonblocking(true).unwrap();
     let unreachable = || {
