@@ -90,7 +90,7 @@ fn loads_all_end() {
             let loaded = opened.map(|opened| opened.loaded());
             match number {
                 _ if number % 16 == 3 => assert_eq!(loaded.expect("a FIFO"), 0, "{name}"),
-                _ if number % 7 == 0 => {
+                _ if number.is_multiple_of(7) => {
                     let error = loaded.expect_err("no directory");
                     assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{name}");
                 }
@@ -100,17 +100,17 @@ fn loads_all_end() {
             }
         };
         let mut loads = Vec::new();
-        for number in 0..200 {
+        for number in 0..200_u32 {
             let path = match number {
                 _ if number % 16 == 3 => root.join("fifo"),
-                _ if number % 7 == 0 => root.join("absent/file"),
+                _ if number.is_multiple_of(7) => root.join("absent/file"),
                 _ => root.join("file"),
             };
             let open = Open::new(Name::from_path(path).expect("a name"), FLAGS).mode(0o600);
             let mut load = proactor.submit(OpenStat::from(open).load(1 << 20));
             match poll_once(&mut load) {
                 Poll::Ready(opened) => check(number, opened),
-                Poll::Pending if number % 5 == 0 => drop(load),
+                Poll::Pending if number.is_multiple_of(5) => drop(load),
                 Poll::Pending => loads.push((number, load)),
             }
         }
