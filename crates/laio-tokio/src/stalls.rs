@@ -228,38 +228,50 @@ impl Watcher {
             match worker.look(time, (parks, busy), self.watch.over + start) {
                 Turn::Recent => {}
                 Turn::Late => is_late = true,
-                Turn::Stalled => stalled.push(worker.time()),
+                Turn::Stalled => stalled.push(index),
             }
+        }
+        let reported = if stalled.is_empty() {
+            0
+        } else {
+            self.report(&stalled)
+        };
+        // Their threads have run for a moment, as far as can be seen.
+        for index in &stalled[reported..] {
+            self.workers[*index].report_later();
+            is_late = true;
         }
         if is_late {
             self.threads.remember();
         }
-        if !stalled.is_empty() {
-            self.report(&stalled);
-        }
     }
 
-    fn report(&mut self, stalled: &[Duration]) {
+    /// Reports workers that have stalled. Returns how many, because for the last ones no thread may be found
+    /// that stands still.
+    fn report(&mut self, stalled: &[usize]) -> usize {
         let half = self.watch.over / 2;
         let parked = self
             .workers
             .iter()
             .filter(|worker| worker.is_parked_for(half));
         let places = self.threads.places(parked.count(), stalled.len());
-        for (time, thread) in stalled.iter().zip(places) {
+        let found = places.len().min(stalled.len());
+        for (index, thread) in stalled.iter().zip(places) {
+            let time = self.workers[*index].time();
             self.counts.stalls.fetch_add(1, Ordering::Relaxed);
             let Some(unreported) = self.reports.admit(Instant::now()) else {
                 continue;
             };
             let stall = match thread {
-                Some(thread) => self.threads.stall(&thread, *time, self.watch.with_stack),
-                None => Stall::of_unknown_thread(*time),
+                Some(thread) => self.threads.stall(&thread, time, self.watch.with_stack),
+                None => Stall::of_unknown_thread(time),
             };
             (self.watch.callback)(&Stall {
                 unreported,
                 ..stall
             });
         }
+        found
     }
 }
 

@@ -46,6 +46,11 @@ impl WorkerTurns {
         Turn::Stalled
     }
 
+    /// Its stall was not reported: the next look finds it again, if it has not turned.
+    pub(super) fn report_later(&mut self) {
+        self.is_reported = false;
+    }
+
     /// How long it has not turned.
     pub(super) fn time(&self) -> Duration {
         self.time
@@ -74,6 +79,21 @@ mod tests {
             .iter()
             .map(|counts| worker.look(MS, *counts, OVER))
             .collect()
+    }
+
+    #[test]
+    fn a_stall_without_a_report_is_found_again() {
+        let mut worker = WorkerTurns::default();
+        let counts = [(2, MS); 6];
+        assert_eq!(
+            looks(&mut worker, &counts)[4..],
+            [Turn::Stalled, Turn::Recent]
+        );
+        worker.report_later();
+        assert_eq!(
+            looks(&mut worker, &counts[..2]),
+            [Turn::Stalled, Turn::Recent]
+        );
     }
 
     #[test]
