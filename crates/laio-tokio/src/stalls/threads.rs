@@ -26,7 +26,7 @@ const RUNNING: &str =
 /// How many functions a stall has.
 const FRAMES: usize = 8;
 
-type Threads = BTreeMap<u32, OwnThread>;
+type Threads = BTreeMap<u32, Arc<OwnThread>>;
 
 #[derive(Default)]
 struct Found {
@@ -55,7 +55,7 @@ impl WorkerThreads {
         let own = OwnThread::current()?;
         let found = Arc::new(Found::default());
         if handle.runtime_flavor() != RuntimeFlavor::MultiThread {
-            lock(&found.threads).insert(own.tid(), own);
+            lock(&found.threads).insert(own.tid(), Arc::new(own));
         }
         Ok(WorkerThreads {
             found,
@@ -115,8 +115,7 @@ impl WorkerThreads {
 
     /// Describes the stall of a thread.
     pub(super) fn stall(&self, still: &StillThread, lasted: Duration, with_stack: bool) -> Stall {
-        let found = lock(&self.found.threads);
-        let Some(thread) = found.get(&still.tid) else {
+        let Some(thread) = lock(&self.found.threads).get(&still.tid).cloned() else {
             return Stall::of_unknown_thread(lasted);
         };
         let place = thread.place(&still.look, self.before.get(&still.tid));
@@ -148,12 +147,15 @@ impl WorkerThreads {
 
     /// Looks at all known threads, and forgets those that have ended.
     fn looks(&self) -> Vec<(u32, OwnLook)> {
+        // Without the lock, for which a worker may wait with a task of the watch.
+        let known = lock(&self.found.threads).clone();
         let mut looks = Vec::new();
-        lock(&self.found.threads).retain(|tid, thread| {
-            let look = thread.look();
-            looks.extend(look.map(|look| (*tid, look)));
-            look.is_some()
-        });
+        for (tid, thread) in known {
+            match thread.look() {
+                Some(look) => looks.push((tid, look)),
+                None => drop(lock(&self.found.threads).remove(&tid)),
+            }
+        }
         looks
     }
 }
@@ -164,7 +166,7 @@ async fn probe(found: Arc<Found>, workers: usize) {
         return;
     };
     let mut threads = lock(&found.threads);
-    threads.insert(thread.tid(), thread);
+    threads.insert(thread.tid(), Arc::new(thread));
     found.changed.notify_all();
     let is_incomplete = |threads: &mut Threads| threads.len() < workers;
     drop(
