@@ -16,13 +16,18 @@ pub(crate) fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(
     several.block_on(async { tokio::spawn(body()).await.unwrap() });
 }
 
+/// The threads of tokio's pool: as many as a busy machine lets it have do not fit in a sandbox with few.
+const BLOCKING_THREADS: usize = 8;
+
 /// A runtime of each kind.
 pub(crate) fn each_runtime() -> [tokio::runtime::Runtime; 2] {
     let current = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build();
     let several = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(3)
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build();
     [current.unwrap(), several.unwrap()]
