@@ -143,7 +143,10 @@ fn a_watch_needs_a_runtime_and_can_end_itself() {
             say.send(stall.stack.len()).unwrap();
         });
     runtime.block_on(async move {
-        *guard.lock().unwrap() = Some(watch.start().unwrap());
+        // A callback that comes early waits for the guard that it drops.
+        let mut place = guard.lock().unwrap();
+        *place = Some(watch.start().unwrap());
+        drop(place);
         assert_eq!(ended.recv().unwrap(), 0);
         // The callback went with its thread.
         assert!(ended.recv().is_err());
