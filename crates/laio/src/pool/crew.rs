@@ -71,7 +71,7 @@ enum Spinner {
 
 /// Who must be made to look for a job.
 pub(super) enum Bring {
-    Nobody,
+    NoHelper,
     Spinner,
     Sleeper,
     New(Member),
@@ -138,7 +138,7 @@ impl<J: Queued> Crew<J> {
             self.lanes.startable()
         };
         if wanted == 0 || self.collects_next() {
-            return Bring::Nobody;
+            return Bring::NoHelper;
         }
         if self.spinner == Spinner::Free {
             self.spinner = Spinner::Taken;
@@ -150,7 +150,7 @@ impl<J: Queued> Crew<J> {
         }
         if self.is_one_awake() || wanted <= self.starting {
             // Who comes brings the next one.
-            return Bring::Nobody;
+            return Bring::NoHelper;
         }
         if self.idle > 0 {
             self.woken += 1;
@@ -160,7 +160,7 @@ impl<J: Queued> Crew<J> {
         if self.starts == Starts::Ordered && self.starting == 0 && self.is_short() {
             return Bring::New(self.order());
         }
-        Bring::Nobody
+        Bring::NoHelper
     }
 
     /// Whether a helper will look for a job soon.

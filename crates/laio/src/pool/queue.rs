@@ -108,7 +108,7 @@ impl<J: Queued> JobQueue<J> {
         let may_start = !is_load || !crew.is_one_coming();
         match crew.bring(may_start) {
             // It may open another file first.
-            Bring::Nobody if is_load => Ok(Coming::Shared),
+            Bring::NoHelper if is_load => Ok(Coming::Shared),
             bring => Ok(self.act(crew, bring)),
         }
     }
@@ -359,7 +359,7 @@ impl<J: Queued> JobQueue<J> {
 
     fn act(&self, crew: MutexGuard<'_, Crew<J>>, bring: Bring) -> Coming {
         match bring {
-            Bring::Nobody => {}
+            Bring::NoHelper => {}
             Bring::Spinner => drop(self.posted.fetch_add(1, Relaxed)),
             Bring::Sleeper => {
                 // Else the helper would wait for the lock as soon as it is awake.
