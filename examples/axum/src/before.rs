@@ -1,6 +1,6 @@
 //! The API with the file functions of tokio.
 
-use crate::{Failure, reply};
+use crate::replies::{Failure, reply};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
