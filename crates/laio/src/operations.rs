@@ -136,7 +136,9 @@ impl Operations {
             }
         }
         match operation.row.attempt {
-            Attempt::Close => hints.forget(operation.call.descriptor(0)),
+            Attempt::Close if operation.remote.is_none() => {
+                hints.forget(operation.call.descriptor(0));
+            }
             Attempt::Duplicate(arg) if succeeded => {
                 let onto = operation.call.descriptor(arg);
                 if onto != operation.call.descriptor(0) {
@@ -164,6 +166,14 @@ impl Operations {
             self.ready.push_back(slot);
         }
         unwanted
+    }
+
+    /// Notes that a helper closes a file of a remote file system from now on. The number may belong to another file
+    /// before the close ends: the kernel gives the number free first, and then waits for the file system, which may
+    /// never answer. So nothing waits for its end.
+    pub(crate) fn begin_remote_close(&mut self, slot: Slot, hints: &mut Hints) {
+        hints.forget(self.slots[slot].call.descriptor(0));
+        self.leave_descriptors(slot);
     }
 
     /// Removes the operation from its descriptors' lists and notes which of them have queued

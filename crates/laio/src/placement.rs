@@ -25,9 +25,14 @@ pub(crate) fn hand_over(
 ) -> Result<bool, Errno> {
     let parts = background.accepts(operations[slot].row, operations[slot].regular);
     let case = Case::gather(operations, slot, call, why, parts, knowledge);
-    offer(case, |part| {
+    let started = offer(case, |part| {
         background.start(part, operations, slot, call, why)
-    })
+    })?;
+    let closes = operations[slot].row.attempt == Attempt::Close;
+    if started && closes && operations[slot].remote.is_some() {
+        operations.begin_remote_close(slot, &mut knowledge.hints);
+    }
+    Ok(started)
 }
 
 /// Offers a step to one part after the other, until one has started it. Returns false if the operation must be

@@ -1,14 +1,16 @@
-//! Attempts alone, on memory that the caller lends: nothing is handed over.
+//! Attempts alone, on memory that the caller lends: nothing is handed over but a `close`.
 
 use super::Proactor;
 use super::local::{self, Local, Request};
 use super::shared::Shared;
-use crate::Call;
 use crate::attempt::Attempted;
-use crate::ops::OpenFile;
+use crate::ops::{Close, OpenFile};
+use crate::{Call, Rights};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 impl Proactor {
     /// Reads from the position of a file, if that does not block: `None` if it would, or cannot be
@@ -54,6 +56,25 @@ impl Proactor {
     pub fn is_local(&self, file: impl AsFd) -> bool {
         let fd = file.as_fd().as_raw_fd();
         local::with(&self.0, |local: &mut Local| local.is_local(fd)).unwrap_or(false)
+    }
+
+    /// Gives up an open file. If this is its last clone, and the file is on a file system of another machine or
+    /// process, the background closes it: `close` waits there until written data are sent (NFS), or for an answer
+    /// (FUSE). Errors of the `close` are lost, as when the file is dropped: submit a [`Close`] to see them.
+    ///
+    /// With [`Rights::Thread`] it is closed at once.
+    pub fn close(&self, file: OpenFile) {
+        if self.0.options.whose_rights() == Rights::Thread || self.is_local(&file) {
+            return;
+        }
+        let Ok(descriptor) = file.try_into_owned() else {
+            return;
+        };
+        let mut close = self.submit(Close::new(descriptor));
+        let mut context = Context::from_waker(Waker::noop());
+        if Pin::new(&mut close).poll(&mut context).is_pending() {
+            close.detach();
+        }
     }
 }
 

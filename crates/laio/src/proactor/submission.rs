@@ -223,7 +223,10 @@ pub(super) fn place<O: Operation + Send>(
             if helper_pool::takes(shared, driver.has_ring, row, &rest, &links))
             && local.asked_remote(&call, &rest).is_none()
             && !generation.must_wait(&links);
-        (made_by, links, direct)
+        // A number may belong to another file before its close ends: see `Operations::begin_remote_close`.
+        let closes = row.attempt == Attempt::Close && local.asked_remote(&call, &rest).is_some();
+        let held = if closes { [Link::UNUSED; 2] } else { links };
+        (made_by, held, direct)
     };
     let (made_by, links, direct) = match local::with(shared, decide) {
         Some(decided) => decided,

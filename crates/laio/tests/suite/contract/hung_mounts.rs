@@ -2,16 +2,17 @@
 //! end of a FIFO, keep no call on other files from its end, however many they are.
 
 use crate::harness::{
-    Arg, LIMIT, Way, at, at_mut, collect, cstring, for_each_pending_backend, later, own, pending,
-    plain, scaled, start, wait_for,
+    Arg, LIMIT, Way, at, at_mut, call, collect, cstring, for_each_pending_backend, later, own,
+    pending, plain, scaled, start, wait_for,
 };
 use laio::{BackendKind, Context, Errno, Handle, Outcome};
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::limit::wait_until;
+use laio_testing::process::high_descriptor;
 use laio_testing::temp::scratch;
 use laio_testing::{FaultFs, or_skip};
 use std::ffi::{CString, c_long};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread::available_parallelism;
@@ -151,6 +152,42 @@ fn a_file_system_that_hangs_stops_no_call_on_another() {
         let stats = context.stats();
         assert_eq!((stats.unanswered, stats.hung_mounts), (0, 0));
         work(&mut context, directory.path());
+    });
+}
+
+/// The kernel gives the number of a file free before the close ends, which may never be. So the number may be that of
+/// another file, whose calls wait for nothing.
+#[test]
+fn a_close_that_hangs_stops_no_call_on_a_file_with_its_number() {
+    let Some(server) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    server.add_file("file", b"contents");
+    for_each_pending_backend(|way| {
+        let directory = scratch();
+        let local = std::fs::File::create_new(directory.path().join("local")).expect("a file");
+        let remote = std::fs::File::open(server.join("file")).expect("a remote file");
+        // Of no other test.
+        let number = high_descriptor(6_000);
+        let onto = |file: &dyn AsFd| {
+            plain(
+                libc::SYS_dup3,
+                [file.as_fd().as_raw_fd() as usize, number, 0],
+            )
+        };
+        let mut context = way.context();
+        onto(&remote).expect("the number of a remote file");
+        server.set(Kind::Flush, Fault::Hang);
+        let close = pending(&mut context, libc::SYS_close, [number]);
+        context.flush().expect("submitted");
+        assert!(server.wait_hung(1, scaled(LIMIT)));
+        onto(&local).expect("the number of a local file");
+        let written = call(&mut context, libc::SYS_write, [number, at("text"), 4]);
+        assert_eq!(written, Ok(4));
+        assert_eq!(plain(libc::SYS_close, [number]), Ok(0));
+        server.clear_all();
+        server.release(Released::Served);
+        assert_eq!(wait_for(&mut context, close).result, Ok(0));
     });
 }
 
