@@ -12,6 +12,7 @@ mod file;
 mod file_times;
 mod metadata;
 mod open_options;
+mod opened;
 mod ranges;
 mod read_dir;
 mod writing;
@@ -31,6 +32,7 @@ pub use read_dir::{DirEntry, ReadDir, read_dir};
 use crate::{blocking, run, submit};
 use laio::ops::{Link, Mkdir, Name, OpenFile, OpenStat, Read, ReadLink, Rename, SetMode};
 use laio::ops::{StatFile, Symlink, Unlink};
+use opened::Opened;
 use std::ffi::CString;
 use std::fs::Permissions;
 use std::io;
@@ -47,7 +49,7 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let open = OpenStat::new(Name::from_path(&path)?, libc::O_RDONLY);
     let opened = run(open.load_whole()).await?;
     let (status, is_stored) = (opened.status().copied(), opened.is_stored());
-    let file = OpenFile::from(opened.into_own_descriptor());
+    let file = Opened::from(OpenFile::from(opened.into_own_descriptor()));
     let status = match status {
         Some(status) => status,
         None => run(StatFile::new(file.clone())).await?,

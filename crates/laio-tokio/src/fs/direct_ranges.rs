@@ -72,7 +72,7 @@ impl File {
         status: &FileStatus,
         direct: Direct,
     ) -> Result<DeviceFile<OpenFile>, DirectReason> {
-        let access = DeviceAccess::new(&self.open, status, direct)?;
+        let access = DeviceAccess::new(&*self.open, status, direct)?;
         let (open, asks) = match access {
             DeviceAccess::Own(device) => return Ok(device),
             DeviceAccess::Open(open) => (open, false),

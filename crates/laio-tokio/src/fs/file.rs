@@ -5,6 +5,7 @@
 
 use super::direct_ranges::Devices;
 use super::metadata;
+use super::opened::Opened;
 use super::writing::Writing;
 use super::{FileTimes, OpenOptions};
 use crate::waiting::Waiting;
@@ -33,7 +34,7 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 /// Dropping the future of a read, write, flush or seek loses no byte: the file keeps the operation in flight,
 /// and the next call goes on with it.
 pub struct File {
-    pub(super) open: OpenFile,
+    pub(super) open: Opened,
     pub(super) devices: Devices,
     state: Mutex<Inner>,
     max_buf_size: usize,
@@ -123,7 +124,7 @@ impl File {
 
     pub(crate) fn from_open(open: OpenFile) -> File {
         File {
-            open,
+            open: open.into(),
             devices: Devices::default(),
             state: Mutex::new(Inner {
                 busy: Busy::Idle,

@@ -27,6 +27,30 @@ fn a_runtime_goes_on_and_ends_while_calls_hang() {
     }
 }
 
+/// The server of the file system does not answer a `close`, which would hold the runtime up.
+#[test]
+fn a_dropped_file_is_closed_in_the_background() {
+    for runtime in each_runtime() {
+        let Some(disk) = or_skip(FaultFs::mount()) else {
+            return;
+        };
+        disk.add_file("file", b"contents");
+        disk.set(Kind::Flush, Fault::Hang);
+        let name = disk.join("file");
+        within(LIMIT, move || {
+            runtime.block_on(async {
+                drop(fs::File::open(&name).await.unwrap());
+                assert_eq!(fs::read(&name).await.unwrap(), b"contents");
+            });
+            drop(runtime);
+        });
+        assert!(wait_until(LIMIT, || disk.hung() == 2));
+        disk.clear_all();
+        disk.release(Released::Served);
+        assert!(wait_until(LIMIT, || disk.hung() == 0));
+    }
+}
+
 fn goes_on_and_ends(disk: &FaultFs, kind: Kind, runtime: Runtime) {
     let (_kept, at) = directory();
     let name = disk.join("file");
