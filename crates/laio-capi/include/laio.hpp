@@ -40,6 +40,7 @@
 #include "laio/calls.hpp"
 #include "laio/context.hpp"
 #include "laio/operation.hpp"
+#include "laio/ranges.hpp"
 #include "laio/result.hpp"
 #include "laio/task.hpp"
 #include "laio/task_group.hpp"

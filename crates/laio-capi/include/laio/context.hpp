@@ -113,8 +113,9 @@ public:
 	inline ~waiter();
 
 protected:
-	/* Makes the call. Returns whether it is done. */
-	inline bool begin(laio_call &call);
+	/* Makes the call, or begins to read ranges. Returns whether it is done. */
+	template <class Request>
+	bool begin(Request &request);
 
 	/* The coroutine waits for an operation in flight. */
 	void wait(std::coroutine_handle<> awaiting, const std::stop_token *token)
@@ -389,11 +390,22 @@ inline waiter::~waiter()
 		unlink(); /* finished, and not yet resumed */
 }
 
-inline bool waiter::begin(laio_call &call)
+inline long submit(laio_context *raw, const laio_call &call, void **handle) noexcept
+{
+	return laio_submit(raw, &call, handle);
+}
+
+inline long submit(laio_context *raw, const laio_ranges &request, void **handle) noexcept
+{
+	return laio_read_ranges(raw, &request, handle);
+}
+
+template <class Request>
+bool waiter::begin(Request &request)
 {
 	context &owner = context::current();
-	call.user = this;
-	value_ = laio_submit(owner.raw_, &call, &handle_);
+	request.user = this;
+	value_ = submit(owner.raw_, request, &handle_);
 	if (value_ != -1) [[likely]]
 		return true;
 	error_ = errno;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * operation.hpp - a system call that a coroutine awaits.
+ * operation.hpp - a system call, or a request for ranges, that a coroutine awaits.
  */
 #ifndef LAIO_OPERATION_HPP
 #define LAIO_OPERATION_HPP
@@ -21,7 +21,8 @@ LAIO_BEGIN
  * A call that has not been made: co_await makes it. `Form` says what it consists of:
  *
  *     using value_type = ...;                    the type of its value
- *     void prepare(laio_call &call) noexcept;    writes its number and arguments, which may point into the form
+ *     void prepare(laio_call &call) noexcept;    writes its number and arguments, which may point into the form;
+ *                                                or with `laio_ranges &`, if it reads ranges
  *     value_type finish(long value);             from the result of the system call to the value
  */
 template <class Form>
@@ -57,11 +58,13 @@ public:
 
 	bool await_ready()
 	{
-		laio_call call = LAIO_CALL_INIT(0);
-		form_.prepare(call);
-		if (has_timeout_)
-			call.timeout = &time_;
-		return begin(call);
+		if constexpr (requires(laio_ranges &request) { form_.prepare(request); }) {
+			laio_ranges request = LAIO_RANGES_INIT(-1, nullptr, 0);
+			return prepare_and_begin(request);
+		} else {
+			laio_call call = LAIO_CALL_INIT(0);
+			return prepare_and_begin(call);
+		}
 	}
 
 	template <class Promise>
@@ -84,6 +87,15 @@ public:
 	}
 
 private:
+	template <class Request>
+	bool prepare_and_begin(Request &request)
+	{
+		form_.prepare(request);
+		if (has_timeout_)
+			request.timeout = &time_;
+		return begin(request);
+	}
+
 	Form form_;
 	timespec time_ = {};
 	bool has_timeout_ = false, is_shielded_ = false;

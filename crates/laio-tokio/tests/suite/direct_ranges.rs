@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const CHOICES: [Direct; 3] = [Direct::Never, Direct::Auto, Direct::Always];
+pub(crate) const CHOICES: [Direct; 3] = [Direct::Never, Direct::Auto, Direct::Always];
 
 /// What plain reads return.
 fn plain(file: &std::fs::File, ranges: &[Range<u64>]) -> Vec<Vec<u8>> {
@@ -29,7 +29,7 @@ fn plain(file: &std::fs::File, ranges: &[Range<u64>]) -> Vec<Vec<u8>> {
 }
 
 /// Directories on different file systems: the temporary one, one beside the build, and one in memory.
-fn places() -> Vec<(tempfile::TempDir, PathBuf)> {
+pub(crate) fn places() -> Vec<(tempfile::TempDir, PathBuf)> {
     let mut places = vec![directory()];
     for parent in [
         Path::new(env!("CARGO_TARGET_TMPDIR")),

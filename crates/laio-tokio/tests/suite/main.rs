@@ -4,6 +4,7 @@
 
 mod cancelled;
 mod direct_ranges;
+mod direct_reader;
 mod dropped;
 mod failing_calls;
 mod lifecycle;
