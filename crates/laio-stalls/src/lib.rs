@@ -25,6 +25,8 @@ mod proc_files;
 #[cfg(feature = "watch")]
 mod processes;
 #[cfg(feature = "watch")]
+mod python;
+#[cfg(feature = "watch")]
 mod records;
 mod report;
 #[cfg(feature = "watch")]

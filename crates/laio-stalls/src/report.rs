@@ -93,6 +93,8 @@ pub struct Means {
     pub unwatched: u64,
     /// What was not permitted.
     pub denied: u64,
+    /// Node.js has waited, and lists no functions.
+    pub lacks_node_functions: bool,
 }
 
 /// The result of a watch.

@@ -11,6 +11,10 @@ const ROWS: usize = 20;
 /// How many functions are named for each.
 const FRAMES: usize = 6;
 
+/// How to get the functions of a program of Node.js.
+const NODE_FUNCTIONS: &str = "Node.js shows functions of JavaScript and their lines if it is started by \
+    `laio stalls --node-functions -- node …`.";
+
 /// Returns the report as text.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -148,6 +152,9 @@ pub fn means(means: &Means) -> Vec<String> {
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     lines.extend(counted.map(|(count, what)| format!("{count} {what}.")));
+    if means.lacks_node_functions {
+        lines.push(NODE_FUNCTIONS.to_owned());
+    }
     lines
 }
 
