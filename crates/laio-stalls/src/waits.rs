@@ -146,6 +146,8 @@ struct Interval {
     turns: u64,
     /// How long the thread was neither running nor able to run.
     off: u64,
+    /// How much of the delay lies before the interval: it is counted when it ends.
+    early: u64,
 }
 
 impl Interval {
@@ -159,6 +161,7 @@ impl Interval {
             delay,
             turns: times.turns.saturating_sub(last.times.turns),
             off: time.saturating_sub(run).saturating_sub(delay),
+            early: (run + delay).saturating_sub(time),
         }
     }
 
@@ -195,7 +198,7 @@ impl Interval {
 
     /// How long a wait lasted that has ended in this interval. Without records, the time off the
     /// processor in this interval belongs in equal shares to this wait and to the ones after it. A delay
-    /// longer than the interval began before it, and then that was the end of the wait.
+    /// that began before the interval was the end of the wait.
     fn ended(&self, wait: &Wait, another_follows: bool, off: &[OffTime]) -> u64 {
         let recorded = off.first().and_then(|off| off.end);
         if let Some(end) = recorded.filter(|end| *end >= self.begin) {
@@ -203,11 +206,7 @@ impl Interval {
             return wait.length(end).saturating_sub(delay);
         }
         let waits = self.turns.max(1) + u64::from(another_follows);
-        let early = if self.turns <= 1 && self.off == 0 {
-            self.delay
-        } else {
-            0
-        };
+        let early = if self.turns <= 1 { self.early } else { 0 };
         wait.length(self.begin + self.off / waits)
             .saturating_sub(early)
     }
@@ -274,6 +273,19 @@ mod tests {
             length: 4 * MS,
         };
         assert!(changes.contains(&delay), "{changes:?}");
+    }
+
+    #[test]
+    fn a_wait_before_a_long_delay_keeps_its_length() {
+        let mut waits = Waits::default();
+        waits.look(0, times(0, 0, 1), blocked(1), &[]);
+        assert_eq!(
+            waits.look(9 * MS, times(0, 0, 1), Position::Running, &[]),
+            []
+        );
+        // Of its 20 ms without a processor 2 lie before the last look.
+        let changes = waits.look(27 * MS, times(0, 20 * MS, 2), Position::Running, &[]);
+        assert_eq!(lengths(&changes), [7 * MS]);
     }
 
     #[test]
