@@ -11,6 +11,9 @@ use std::os::unix::fs::FileExt;
 /// How many files are opened for one report.
 const MAX_MODULES: usize = 32;
 
+/// How many lists of made code are read for one report, of one process each.
+const MAX_LISTS: usize = 16;
+
 /// How many functions of a file are remembered.
 const MAX_FUNCTIONS: usize = 1_000_000;
 
@@ -118,8 +121,10 @@ impl Symbols {
     }
 
     fn made(&mut self, frame: &Frame) -> Option<String> {
-        let list = self.lists.entry(frame.pid);
-        let list = list.or_insert_with(|| list_of(frame.pid));
+        if !self.lists.contains_key(&frame.pid) && self.lists.len() < MAX_LISTS {
+            self.lists.insert(frame.pid, list_of(frame.pid));
+        }
+        let list = self.lists.get(&frame.pid)?;
         containing(list, frame.address.checked_sub(1)?).map(readable)
     }
 }
@@ -269,6 +274,27 @@ mod tests {
         let mut made = frame(0x1010, "", 0);
         symbols.name(&mut made);
         assert_eq!(made.name, "0x1010");
+    }
+
+    #[test]
+    fn the_limits_hold_for_many_files_and_processes() {
+        let mut symbols = Symbols::default();
+        let own = std::env::current_exe().unwrap();
+        // The same program under many names.
+        for number in 0..MAX_MODULES + 4 {
+            let name = format!("{}{}", "/".repeat(number), own.display());
+            symbols.name(&mut frame(0x1010, &name, 0x1000));
+        }
+        let open = symbols.modules.values().filter(|module| module.is_some());
+        assert!(open.count() <= MAX_MODULES);
+        for pid in 0..100 {
+            let made = Frame {
+                pid: u32::MAX - pid,
+                ..frame(0x1010, "", 0)
+            };
+            symbols.name(&mut made.clone());
+        }
+        assert_eq!(symbols.lists.len(), MAX_LISTS);
     }
 
     #[test]
