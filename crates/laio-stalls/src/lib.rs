@@ -34,6 +34,8 @@ mod runtime;
 mod sockets;
 mod stack;
 #[cfg(feature = "watch")]
+mod switch_rate;
+#[cfg(feature = "watch")]
 mod symbols;
 mod text;
 #[cfg(feature = "watch")]

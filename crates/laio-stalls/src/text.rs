@@ -15,6 +15,10 @@ const FRAMES: usize = 6;
 const NODE_FUNCTIONS: &str = "Node.js shows functions of JavaScript and their lines if it is started by \
     `laio stalls --node-functions -- node …`.";
 
+/// Why a wait of a Go program may hold up nothing.
+const GO_THREADS: &str = "Go gives the work of a thread that waits in a call to another thread: \
+    such a wait holds up one goroutine.";
+
 /// Returns the report as text.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -145,6 +149,10 @@ pub fn means(means: &Means) -> Vec<String> {
     let counted = [
         (means.lost, "records were dropped by the kernel"),
         (
+            means.paused,
+            "time(s) perf was off for a second, for a thread that got a processor 5000 times in a second",
+        ),
+        (
             means.unwatched,
             "threads or processes beyond the limits were not watched",
         ),
@@ -152,9 +160,12 @@ pub fn means(means: &Means) -> Vec<String> {
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     lines.extend(counted.map(|(count, what)| format!("{count} {what}.")));
-    if means.lacks_node_functions {
-        lines.push(NODE_FUNCTIONS.to_owned());
-    }
+    let notes = [
+        (means.lacks_node_functions, NODE_FUNCTIONS),
+        (means.has_go, GO_THREADS),
+    ];
+    let notes = notes.iter().filter(|(is_there, _)| *is_there);
+    lines.extend(notes.map(|(_, note)| (*note).to_owned()));
     lines
 }
 

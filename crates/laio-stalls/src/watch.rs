@@ -141,6 +141,8 @@ impl Watch {
                 .any(|frame| frame.module.ends_with("/node"));
             let is_listed = symbols.name_stack(&mut entry.stack);
             self.report.means.lacks_node_functions |= has_node && !is_listed;
+            let is_go = |frame: &stack::Frame| frame.name.starts_with("runtime.entersyscall");
+            self.report.means.has_go |= entry.stack.iter().any(is_go);
         }
         self.report.finish();
         self.report
@@ -264,6 +266,7 @@ impl Watch {
             return false;
         };
         self.report.means.lost += look.lost;
+        self.report.means.paused += u64::from(look.is_paused_now);
         for change in look.changes {
             self.take(index, change);
         }
