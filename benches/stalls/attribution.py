@@ -4,11 +4,13 @@
     benches/stalls/attribution.py LAIO KNOWN_WAITS [COUNT]
 
 LAIO is the command, KNOWN_WAITS the example of the crate laio-stalls. A wait counts as attributed if the report has a
-wait with that call and subject, of the same thread, which covers half of its time at least. Needs FUSE.
+wait with that call and subject, of the same thread, which covers half of its time at least. Needs FUSE and the rights of
+root: it runs in mount and network namespaces of its own, whose name server is KNOWN_WAITS.
 """
 
 import collections
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,10 +20,25 @@ LEAST = 2_000_000
 
 # The names that stand for one way in the table, in the order of the program.
 WAYS = ["read of a pipe", "open of a FIFO", "flock", "lock of a mutex", "sleep", "wait for a child", "poll",
-        "connect", "open on FUSE", "read on FUSE", "fsync on FUSE", "page fault of a mapped file"]
+        "connect", "open on FUSE", "read on FUSE", "fsync on FUSE", "page fault of a mapped file", "getaddrinfo", "no processor"]
+
+# Set in the namespaces.
+INSIDE = "LAIO_ATTRIBUTION_INSIDE"
+
+NAMESPACE = """
+ip link set lo up
+echo nameserver 127.0.0.1 > "$0"
+mount --bind "$0" /etc/resolv.conf
+exec "$@"
+"""
 
 
 def main():
+    if INSIDE not in os.environ:
+        os.environ[INSIDE] = "1"
+        with tempfile.NamedTemporaryFile() as names:
+            shell = ["unshare", "-mn", "sh", "-ec", NAMESPACE, names.name]
+            sys.exit(subprocess.run([*shell, sys.executable, *sys.argv]).returncode)
     laio, program = sys.argv[1:3]
     count = sys.argv[3] if len(sys.argv) > 3 else "1000"
     for means, options in [("perf", []), ("sampling", ["--no-perf"])]:

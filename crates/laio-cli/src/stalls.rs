@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let mut signals = catch(&[SIGINT, SIGTERM], Second::Killed, &[])?;
     let mut program = match arguments.process() {
         Some(pid) => Program::Other(pid),
-        None => Program::start(arguments.command())?,
+        None => Program::start(arguments.command(), arguments.node_functions)?,
     };
     // A watch without a processor misses waits. Where it is not permitted, the machine decides. The
     // program has started already, and keeps its own priority.

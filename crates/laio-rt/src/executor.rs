@@ -6,6 +6,7 @@ use crate::limits;
 use crate::ready::{ReadyQueue, TaskId, TaskWaker};
 use crate::task::Tasks;
 use crate::timers::Timers;
+use crate::turns::Turns;
 use laio::{Options, Rights};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -33,8 +34,7 @@ pub(crate) struct Core {
     running: Cell<bool>,
     /// A vector that is reused in each turn.
     woken: RefCell<Vec<Waker>>,
-    /// The number of times that completions were reaped.
-    pub(crate) turn: Cell<u64>,
+    pub(crate) turns: Arc<Turns>,
     /// The time of the present turn, once something has asked for it.
     turn_time: Cell<Option<Instant>>,
 }
@@ -52,6 +52,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let before = self.before.take();
         if let Some(ours) = CURRENT.with(|current| current.replace(before)) {
+            ours.turns.end();
             ours.running.set(false);
         }
     }
@@ -70,7 +71,7 @@ impl Core {
             started: Cell::new(0),
             running: Cell::new(false),
             woken: RefCell::default(),
-            turn: Cell::new(0),
+            turns: Arc::default(),
             turn_time: Cell::new(None),
         }))
     }
@@ -90,6 +91,7 @@ impl Core {
 
     fn enter(self: &Rc<Core>) -> Entered {
         let before = CURRENT.with(|current| current.replace(Some(self.clone())));
+        self.turns.begin();
         Entered { before }
     }
 
@@ -189,11 +191,12 @@ impl Core {
     /// Wakes the tasks whose operations have finished. Sleeps if no task is ready.
     fn reap(&self) {
         self.started.set(0);
-        self.turn.set(self.turn.get() + 1);
+        self.turns.end();
         let mut woken = std::mem::take(&mut *self.woken.borrow_mut());
         self.ready.set_reaping(true);
         let result = self.contexts.reap(|| self.time_to_sleep(), &mut woken);
         self.ready.set_reaping(false);
+        self.turns.begin();
         self.turn_time.set(None);
         woken.drain(..).for_each(Waker::wake);
         self.woken.replace(woken);

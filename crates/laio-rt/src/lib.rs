@@ -78,6 +78,8 @@
 //!
 //! [`submit`] makes any [`laio::Operation`], also those without a method here.
 //!
+//! With the feature `stalls`, `stalls::watch` warns when a task holds the runtime up.
+//!
 //! # Not provided
 //!
 //! Work stealing, other executors' traits (`AsyncRead`), host name resolution (`getaddrinfo` reads files and
@@ -101,11 +103,14 @@ mod read;
 mod ready;
 mod runtime;
 pub mod signal;
+#[cfg(feature = "stalls")]
+pub mod stalls;
 mod submission;
 pub mod sync;
 mod task;
 pub mod time;
 mod timers;
+mod turns;
 mod write;
 
 pub use contexts::ContextId;

@@ -192,7 +192,7 @@ pub async fn give_way() {
 /// # Panics
 /// Outside of [`Runtime::block_on`].
 pub fn turn() -> u64 {
-    Core::current().turn.get()
+    Core::current().turns.number()
 }
 
 /// As [`with_context`], for any context of the runtime.

@@ -1,10 +1,11 @@
-//! A thread with an event loop that makes known waits in twelve ways, and writes when and how long: what
-//! `benches/stalls.py` compares with the report of `laio stalls`.
+//! A thread with an event loop that makes known waits in fourteen ways, and writes when and how long: what
+//! `benches/stalls/attribution.py` compares with the report of `laio stalls`.
 //!
 //!     known_waits COUNT FILE
 //!
 //! Each line of FILE has the start and the length in nanoseconds of the monotonic clock, the names that
-//! the call can have, and a part of its subject. Waits take 1 to 200 ms.
+//! the call can have, and a part of its subject. Waits take 1 to 200 ms. It needs FUSE, the rights of root,
+//! and 127.0.0.1 as the name server of the machine, with a free port 53: the script gives it a namespace.
 
 #![forbid(unsafe_code)]
 
@@ -16,10 +17,12 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketType, accept, bind, connect, listen, socket,
 };
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write, pipe};
+use std::net::{ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -44,6 +47,7 @@ fn waits(count: usize) -> String {
     let place = Place {
         directory: directory.path().to_owned(),
         fs,
+        names: NameServer::start(),
     };
     let events = epoll::create(CreateFlags::CLOEXEC).unwrap();
     let (_silent, reader) = pipe().map(|(reader, writer)| (writer, reader)).unwrap();
@@ -91,6 +95,7 @@ fn now() -> u64 {
 struct Place {
     directory: PathBuf,
     fs: FaultFs,
+    names: NameServer,
 }
 
 struct Prepared {
@@ -117,7 +122,7 @@ fn after(length: Duration, end: impl FnOnce() + Send + 'static) {
 
 impl Place {
     fn prepare(&self, number: usize, length: Duration) -> Prepared {
-        match number % 12 {
+        match number % 14 {
             0 => read_pipe(length),
             1 => open_fifo(&self.directory.join(format!("fifo{number}")), length),
             2 => lock_file(&self.directory.join("lock"), length),
@@ -140,7 +145,9 @@ impl Place {
                     .sync_all()
                     .unwrap();
             }),
-            _ => self.remote(number, Kind::Read, length, "page fault", fault),
+            11 => self.remote(number, Kind::Read, length, "page fault", fault),
+            12 => self.names.wait(number, length),
+            _ => lose_processor(length),
         }
     }
 
@@ -160,6 +167,65 @@ impl Place {
         let subject = path.to_str().unwrap().to_owned();
         prepared(calls, &subject, move || act(path))
     }
+}
+
+/// A name server that has no names, and says so late.
+struct NameServer(Arc<Mutex<Duration>>);
+
+impl NameServer {
+    fn start() -> NameServer {
+        /// Response, recursion available, no such name.
+        const ABSENT: [u8; 2] = [0x81, 0x83];
+        let delay = Arc::new(Mutex::new(Duration::ZERO));
+        let server = NameServer(delay.clone());
+        let socket = UdpSocket::bind("127.0.0.1:53").expect("port 53, as root");
+        std::thread::spawn(move || {
+            let mut query = [0; 512];
+            while let Ok((length, client)) = socket.recv_from(&mut query) {
+                let (socket, mut answer) = (socket.try_clone().unwrap(), query[..length].to_vec());
+                answer[2..4].copy_from_slice(&ABSENT);
+                let delay = *delay.lock().unwrap();
+                after(delay, move || drop(socket.send_to(&answer, client)));
+            }
+        });
+        server
+    }
+
+    fn wait(&self, number: usize, length: Duration) -> Prepared {
+        *self.0.lock().unwrap() = length;
+        let name = format!("name{number}.example.:80");
+        prepared("poll|ppoll", "socket to 127.0.0.1:53", move || {
+            assert!(name.to_socket_addrs().is_err());
+        })
+    }
+}
+
+/// Another thread of the same processor takes it, by its real-time priority.
+fn lose_processor(length: Duration) -> Prepared {
+    let before = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    one.set(0);
+    let (start, started) = std::sync::mpsc::channel();
+    let (say, ready) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        sched_setaffinity(None, &one).unwrap();
+        let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
+        let raised = Command::new("chrt").args(["-f", "-p", "10", &tid]).status();
+        assert!(
+            raised.expect("chrt").success(),
+            "a real-time priority, as root"
+        );
+        say.send(()).unwrap();
+        started.recv().unwrap();
+        let begin = now();
+        while now() - begin < length.as_nanos() as u64 {}
+    });
+    ready.recv().unwrap();
+    prepared("no processor", "", move || {
+        sched_setaffinity(None, &one).unwrap();
+        start.send(()).unwrap();
+        sched_setaffinity(None, &before).unwrap();
+    })
 }
 
 fn fault(path: PathBuf) {

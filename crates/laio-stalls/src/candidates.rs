@@ -133,3 +133,24 @@ impl Candidates {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_hold_for_many_threads() {
+        let mut candidates = Candidates::default();
+        let threads: Vec<u32> = (1..=2 * MAX_CANDIDATES as u32).collect();
+        let refused = candidates.update(1, &threads, |_| false);
+        assert_eq!(refused, MAX_CANDIDATES as u64);
+        assert_eq!(candidates.known.len(), MAX_CANDIDATES);
+        for tid in threads {
+            candidates.deny(tid);
+        }
+        assert_eq!(
+            (candidates.denied(), candidates.known.len()),
+            (MAX_CANDIDATES as u64, 0)
+        );
+    }
+}

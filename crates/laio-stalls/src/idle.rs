@@ -132,6 +132,17 @@ mod tests {
     }
 
     #[test]
+    fn the_limit_of_ways_keeps_the_most_frequent() {
+        let mut events = EventLoop::default();
+        for depth in 0..1000 {
+            events.count(&call("ppoll", 0, depth));
+            events.count(&call("epoll_pwait", 5, 0x1000));
+        }
+        assert_eq!(events.ways.len(), MAX_WAYS);
+        assert!(events.is_idle(&call("epoll_pwait", 5, 0x1000)));
+    }
+
+    #[test]
     fn polls_at_different_depths_differ() {
         let mut events = EventLoop::default();
         for _ in 0..100 {

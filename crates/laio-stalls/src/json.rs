@@ -43,6 +43,7 @@ pub fn json(report: &Report) -> String {
             "missed": means.missed,
             "missed_total_ns": nanoseconds(means.missed_total),
             "records_lost": means.lost,
+            "perf_paused": means.paused,
             "unwatched": means.unwatched,
             "denied": means.denied,
         },

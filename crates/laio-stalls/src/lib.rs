@@ -6,7 +6,8 @@
 //!
 //! `Watch` looks at the threads of a process and of its children. [`Report`] has what was found.
 //! [`OwnThread`] is for programs that watch themselves; without the feature `watch` there is nothing else,
-//! and the crate needs no reader of symbols.
+//! and the crate needs no reader of symbols. With it, `RuntimeWatch` watches the workers of a runtime from
+//! within the program.
 
 mod calls;
 #[cfg(feature = "watch")]
@@ -24,10 +25,16 @@ mod proc_files;
 #[cfg(feature = "watch")]
 mod processes;
 #[cfg(feature = "watch")]
+mod python;
+#[cfg(feature = "watch")]
 mod records;
 mod report;
+#[cfg(feature = "watch")]
+mod runtime;
 mod sockets;
 mod stack;
+#[cfg(feature = "watch")]
+mod switch_rate;
 #[cfg(feature = "watch")]
 mod symbols;
 mod text;
@@ -43,6 +50,11 @@ pub use html::html;
 pub use json::json;
 pub use own::{OwnLook, OwnThread, Place};
 pub use report::{Cause, Details, Entry, Key, Means, Moment, Report};
+#[cfg(feature = "watch")]
+pub use runtime::{
+    DEFAULT_OVER, KnownThreads, MAX_REPORTS, REPORT_INTERVAL, RuntimeWatch, Stall, StallCause,
+    TurnCounts, WatchGuard, WatchedRuntime,
+};
 pub use stack::Frame;
 pub use text::{length, means, text};
 #[cfg(feature = "watch")]

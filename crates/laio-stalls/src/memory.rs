@@ -27,6 +27,16 @@ impl Memory {
         Some(bytes)
     }
 
+    /// Reads a word of eight bytes.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        Some(u64::from_le_bytes(self.bytes(address, 8)?.try_into().ok()?))
+    }
+
+    /// Reads a number of four bytes.
+    pub(crate) fn number(&self, address: u64) -> Option<u32> {
+        Some(u32::from_le_bytes(self.bytes(address, 4)?.try_into().ok()?))
+    }
+
     /// Reads a text that ends with a zero byte.
     pub(crate) fn text(&self, address: u64) -> Option<String> {
         let mut text = Vec::new();

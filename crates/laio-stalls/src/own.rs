@@ -120,7 +120,11 @@ impl OwnThread {
         let Some(call) = look.call else {
             return Vec::new();
         };
-        let mut frames = stack::read(std::process::id(), &call);
+        let mut frames = stack::read(
+            std::process::id(),
+            &call,
+            &mappings::read(std::process::id()),
+        );
         let mut symbols = Symbols::default();
         frames.iter_mut().for_each(|frame| symbols.name(frame));
         frames

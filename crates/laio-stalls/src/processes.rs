@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 /// How many processes are watched.
 pub(crate) const MAX_PROCESSES: usize = 256;
 
+/// How many processes of others are remembered. Beyond that they are examined in each search.
+const MAX_OTHERS: usize = 1 << 16;
+
 /// A process, and those started by it that still run.
 #[derive(Debug)]
 pub(crate) struct Processes {
@@ -37,6 +40,11 @@ impl Processes {
             .filter(|pid| !self.others.contains(pid))
             .filter_map(|pid| Some((pid, parent(pid)?)))
             .collect();
+        self.take(&running)
+    }
+
+    /// Takes the processes that belong to the first one. Each comes with its parent.
+    fn take(&mut self, running: &[(u32, u32)]) -> u64 {
         self.known
             .retain(|pid| running.iter().any(|(running, _)| running == pid));
         let mut refused = 0;
@@ -49,7 +57,8 @@ impl Processes {
             if new.is_empty() || room == 0 {
                 let others = running.iter().map(|(pid, _)| *pid);
                 let others = others.filter(|pid| !self.known.contains(pid) && !new.contains(pid));
-                self.others.extend(others);
+                let room_for_others = MAX_OTHERS.saturating_sub(self.others.len());
+                self.others.extend(others.take(room_for_others));
                 return refused + new.len() as u64;
             }
             refused += new.len().saturating_sub(room) as u64;
@@ -89,6 +98,17 @@ fn parent(pid: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limits_hold_for_many_processes() {
+        let mut processes = Processes::new(1);
+        let children = (2..1000).map(|pid| (pid, 1));
+        let others = (1000..100_000).map(|pid| (pid, 0));
+        let running: Vec<(u32, u32)> = [(1, 0)].into_iter().chain(children).chain(others).collect();
+        let refused = processes.take(&running);
+        assert_eq!(processes.known.len(), MAX_PROCESSES);
+        assert!(refused > 0 && processes.others.len() == MAX_OTHERS);
+    }
 
     #[test]
     fn this_process_and_a_child() {

@@ -89,10 +89,16 @@ pub struct Means {
     pub missed_total: Duration,
     /// Records that the kernel has dropped.
     pub lost: u64,
+    /// How often perf was switched off for a thread that got a processor too often.
+    pub paused: u64,
     /// Threads and processes beyond the limits.
     pub unwatched: u64,
     /// What was not permitted.
     pub denied: u64,
+    /// Node.js has waited, and lists no functions.
+    pub lacks_node_functions: bool,
+    /// A thread of a Go program has waited.
+    pub has_go: bool,
 }
 
 /// The result of a watch.

@@ -4,14 +4,14 @@
 //! stack counts as a return address if it lies behind a call instruction of a mapped file. A finished
 //! call can have left one too.
 
-use crate::mappings::{self, Mapping};
+use crate::mappings::Mapping;
 use crate::memory::Memory;
 use crate::proc_files::BlockedCall;
 
 /// How much of the stack is read.
 const DEPTH: usize = 16 << 10;
 
-/// How many addresses are kept.
+/// How many addresses in files are kept, and how many in code that the program has made itself.
 const MAX_FRAMES: usize = 16;
 
 /// An address in a program.
@@ -30,25 +30,22 @@ pub struct Frame {
 }
 
 /// Reads the addresses, the innermost first.
-pub(crate) fn read(pid: u32, call: &BlockedCall) -> Vec<Frame> {
-    let mappings = mappings::read(pid);
+pub(crate) fn read(pid: u32, call: &BlockedCall, mappings: &[Mapping]) -> Vec<Frame> {
     let Some(memory) = Memory::of(pid) else {
         return Vec::new();
     };
-    let mut frames: Vec<Frame> = frame(pid, &mappings, call.instruction)
-        .into_iter()
-        .collect();
+    let mut frames: Vec<Frame> = frame(pid, mappings, call.instruction).into_iter().collect();
     let end = mappings.iter().find(|mapping| mapping.contains(call.stack));
     let room = end.map_or(0, |mapping| (mapping.end - call.stack) as usize);
     let stack = memory.bytes(call.stack & !7, room.min(DEPTH));
+    let mut counts = [frames.len(), 0];
     for word in stack.iter().flat_map(|stack| stack.chunks_exact(8)) {
-        if frames.len() == MAX_FRAMES {
-            break;
-        }
         let address = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-        if let Some(frame) = frame(pid, &mappings, address)
+        if let Some(frame) = frame(pid, mappings, address)
+            && counts[usize::from(frame.module.is_empty())] < MAX_FRAMES
             && follows_call(&memory, address)
         {
+            counts[usize::from(frame.module.is_empty())] += 1;
             frames.push(frame);
         }
     }

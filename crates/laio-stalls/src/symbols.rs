@@ -11,6 +11,9 @@ use std::os::unix::fs::FileExt;
 /// How many files are opened for one report.
 const MAX_MODULES: usize = 32;
 
+/// How many lists of made code are read for one report, of one process each.
+const MAX_LISTS: usize = 16;
+
 /// How many functions of a file are remembered.
 const MAX_FUNCTIONS: usize = 1_000_000;
 
@@ -45,8 +48,33 @@ struct Function {
 }
 
 impl Symbols {
+    /// Names the functions of a stack. Returns whether code that the program has made and listed is among
+    /// them. Then this is what a reader looks for, so that only the innermost function of a file is kept, and
+    /// no internal one of Node.js.
+    pub(crate) fn name_stack(&mut self, stack: &mut Vec<Frame>) -> bool {
+        let is_listed: Vec<bool> = stack.iter().map(|frame| self.is_listed(frame)).collect();
+        stack.iter_mut().for_each(|frame| self.name(frame));
+        if !is_listed.contains(&true) {
+            return false;
+        }
+        let mut index = 0..;
+        stack.retain(|_| {
+            index
+                .next()
+                .is_some_and(|index| index == 0 || is_listed[index])
+        });
+        true
+    }
+
+    fn is_listed(&mut self, frame: &Frame) -> bool {
+        frame.module.is_empty() && frame.name.is_empty() && self.made(frame).is_some()
+    }
+
     /// Names the function of a frame, with its file and line where these are known.
     pub(crate) fn name(&mut self, frame: &mut Frame) {
+        if !frame.name.is_empty() {
+            return;
+        }
         let name = if frame.module.is_empty() {
             self.made(frame)
         } else {
@@ -93,9 +121,11 @@ impl Symbols {
     }
 
     fn made(&mut self, frame: &Frame) -> Option<String> {
-        let list = self.lists.entry(frame.pid);
-        let list = list.or_insert_with(|| list_of(frame.pid));
-        containing(list, frame.address.checked_sub(1)?).map(str::to_owned)
+        if !self.lists.contains_key(&frame.pid) && self.lists.len() < MAX_LISTS {
+            self.lists.insert(frame.pid, list_of(frame.pid));
+        }
+        let list = self.lists.get(&frame.pid)?;
+        containing(list, frame.address.checked_sub(1)?).map(readable)
     }
 }
 
@@ -106,8 +136,37 @@ fn containing(functions: &[Function], address: u64) -> Option<&str> {
     (address < function.end).then_some(function.name.as_str())
 }
 
+/// The function of a line in a list, as the runtimes write it: `JS:~name /file.js:3:14`,
+/// `py::name:/file.py`.
+fn readable(text: &str) -> String {
+    if let Some((name, file)) = text
+        .strip_prefix("py::")
+        .and_then(|text| text.split_once(":/"))
+    {
+        return format!("{name} (/{file})");
+    }
+    let kinds = ["JS:", "Function:", "LazyCompile:", "Script:", "Eval:"];
+    let function = kinds.into_iter().find_map(|kind| text.strip_prefix(kind));
+    // The marks say how far it is optimised.
+    let function = function.map(|function| function.trim_start_matches(['~', '^', '+', '*', '\'']));
+    match function.and_then(|function| function.rsplit_once(' ')) {
+        Some((name, place)) => {
+            let place = place.rsplit_once(':').map_or(place, |(line, _column)| line);
+            let name = match name {
+                "" if text.starts_with("Script:") => "top level",
+                "" => "a function without a name",
+                name => name,
+            };
+            let is_internal = place.starts_with("node:");
+            let place = if is_internal { place } else { end_of(place) };
+            format!("{name} ({place})")
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// The file and its directory.
-fn end_of(path: &str) -> &str {
+pub(crate) fn end_of(path: &str) -> &str {
     let mut slashes = path.rmatch_indices('/');
     slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
@@ -218,9 +277,45 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_hold_for_many_files_and_processes() {
+        let mut symbols = Symbols::default();
+        let own = std::env::current_exe().unwrap();
+        // The same program under many names.
+        for number in 0..MAX_MODULES + 4 {
+            let name = format!("{}{}", "/".repeat(number), own.display());
+            symbols.name(&mut frame(0x1010, &name, 0x1000));
+        }
+        let open = symbols.modules.values().filter(|module| module.is_some());
+        assert!(open.count() <= MAX_MODULES);
+        for pid in 0..100 {
+            let made = Frame {
+                pid: u32::MAX - pid,
+                ..frame(0x1010, "", 0)
+            };
+            symbols.name(&mut made.clone());
+        }
+        assert_eq!(symbols.lists.len(), MAX_LISTS);
+    }
+
+    #[test]
     fn lists_of_made_code() {
         let list = parse("20 10 py::b:/b.py\n0x10 8 LazyCompile:*a file.js:3\nbad\n");
         let names: Vec<&str> = list.iter().map(|made| made.name.as_str()).collect();
         assert_eq!(names, ["LazyCompile:*a file.js:3", "py::b:/b.py"]);
+    }
+
+    #[test]
+    fn functions_of_lists_are_readable() {
+        assert_eq!(readable("py::load:/srv/app/a.py"), "load (/srv/app/a.py)");
+        assert_eq!(readable("JS:~load /srv/app/a.js:6:22"), "load (app/a.js:6)");
+        assert_eq!(
+            readable("JS:*get value node:fs:573:18"),
+            "get value (node:fs:573)"
+        );
+        assert_eq!(
+            readable("Script:~ /srv/app/a.js:1:1"),
+            "top level (app/a.js:1)"
+        );
+        assert_eq!(readable("Builtin:Call"), "Builtin:Call");
     }
 }

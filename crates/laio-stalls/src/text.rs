@@ -11,6 +11,14 @@ const ROWS: usize = 20;
 /// How many functions are named for each.
 const FRAMES: usize = 6;
 
+/// How to get the functions of a program of Node.js.
+const NODE_FUNCTIONS: &str = "Node.js shows functions of JavaScript and their lines if it is started by \
+    `laio stalls --node-functions -- node …`.";
+
+/// Why a wait of a Go program may hold up nothing.
+const GO_THREADS: &str = "Go gives the work of a thread that waits in a call to another thread: \
+    such a wait holds up one goroutine.";
+
 /// Returns the report as text.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -141,6 +149,10 @@ pub fn means(means: &Means) -> Vec<String> {
     let counted = [
         (means.lost, "records were dropped by the kernel"),
         (
+            means.paused,
+            "time(s) perf was off for a second, for a thread that got a processor 5000 times in a second",
+        ),
+        (
             means.unwatched,
             "threads or processes beyond the limits were not watched",
         ),
@@ -148,6 +160,12 @@ pub fn means(means: &Means) -> Vec<String> {
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     lines.extend(counted.map(|(count, what)| format!("{count} {what}.")));
+    let notes = [
+        (means.lacks_node_functions, NODE_FUNCTIONS),
+        (means.has_go, GO_THREADS),
+    ];
+    let notes = notes.iter().filter(|(is_there, _)| *is_there);
+    lines.extend(notes.map(|(_, note)| (*note).to_owned()));
     lines
 }
 

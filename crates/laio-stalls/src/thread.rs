@@ -4,6 +4,7 @@ use crate::description::Description;
 use crate::idle::EventLoop;
 use crate::proc_files::{BlockedCall, Position, ThreadFiles, Times};
 use crate::records::Records;
+use crate::switch_rate::SwitchRate;
 use crate::waits::{Change, Wait, Waits};
 use std::io;
 
@@ -22,6 +23,9 @@ pub(crate) struct WatchedThread {
     pub(crate) description: Option<Description>,
     /// What perf records of it, where that is permitted.
     pub(crate) records: Option<Records>,
+    /// Whether the records have ended because the thread switches too often.
+    are_records_paused: bool,
+    rate: SwitchRate,
     waits: Waits,
     files: ThreadFiles,
 }
@@ -35,6 +39,8 @@ pub(crate) struct Look {
     pub(crate) has_begun: bool,
     /// Records that the kernel has dropped.
     pub(crate) lost: u64,
+    /// The records have ended for now.
+    pub(crate) is_paused_now: bool,
 }
 
 impl WatchedThread {
@@ -51,6 +57,8 @@ impl WatchedThread {
             events: EventLoop::default(),
             description: None,
             records: None,
+            are_records_paused: false,
+            rate: SwitchRate::default(),
             waits: Waits::default(),
             files,
         })
@@ -85,7 +93,14 @@ impl WatchedThread {
         if has_begun && let Some(wait) = current {
             self.events.count(&wait.call);
         }
+        let may_record = self.rate.update(at, times.turns);
+        let is_paused_now = may_record == Some(false) && self.records.take().is_some();
+        self.are_records_paused |= is_paused_now;
+        if may_record == Some(true) && std::mem::take(&mut self.are_records_paused) {
+            self.records = Records::open(self.tid).ok();
+        }
         Some(Look {
+            is_paused_now,
             changes,
             has_begun,
             lost,

@@ -90,10 +90,7 @@ impl Waits {
         };
         let interval = Interval::between(last, at, times);
         let mut changes = Vec::new();
-        if interval.turns > 0 && interval.delay > 0 {
-            let length = interval.delay / interval.turns;
-            changes.push(Change::Delayed { until: at, length });
-        }
+        changes.extend(interval.delays(at, off));
         if interval.turns == 0 && self.current.is_some() {
             return changes;
         }
@@ -149,6 +146,8 @@ struct Interval {
     turns: u64,
     /// How long the thread was neither running nor able to run.
     off: u64,
+    /// How much of the delay lies before the interval: it is counted when it ends.
+    early: u64,
 }
 
 impl Interval {
@@ -162,12 +161,44 @@ impl Interval {
             delay,
             turns: times.turns.saturating_sub(last.times.turns),
             off: time.saturating_sub(run).saturating_sub(delay),
+            early: (run + delay).saturating_sub(time),
         }
+    }
+
+    /// The times without a processor that have ended. perf records those that began while the thread ran; the
+    /// rest, after a wait, is what the scheduler has counted, in equal shares.
+    fn delays(&self, at: u64, off: &[OffTime]) -> Vec<Change> {
+        let recorded = off.iter().filter(|off| off.is_preemption);
+        let recorded = recorded.filter_map(|off| Some((off.start, off.end?)));
+        let mut delays: Vec<Change> = recorded
+            .map(|(start, until)| Change::Delayed {
+                until,
+                length: until.saturating_sub(start),
+            })
+            .collect();
+        let known = delays.iter().map(|delay| match delay {
+            Change::Delayed { length, .. } => *length,
+            _ => 0,
+        });
+        let delay = self.delay.saturating_sub(known.sum());
+        let turns = self.turns.saturating_sub(delays.len() as u64);
+        if turns > 0 && delay > 0 {
+            // A delay that is longer than the interval began before it, and has ended before the thread ran.
+            let after = if self.off == 0 {
+                self.run
+            } else {
+                (self.run + self.off) / 2
+            };
+            let until = at.saturating_sub(after);
+            let length = delay / turns;
+            delays.push(Change::Delayed { until, length });
+        }
+        delays
     }
 
     /// How long a wait lasted that has ended in this interval. Without records, the time off the
     /// processor in this interval belongs in equal shares to this wait and to the ones after it. A delay
-    /// longer than the interval began before it, and then that was the end of the wait.
+    /// that began before the interval was the end of the wait.
     fn ended(&self, wait: &Wait, another_follows: bool, off: &[OffTime]) -> u64 {
         let recorded = off.first().and_then(|off| off.end);
         if let Some(end) = recorded.filter(|end| *end >= self.begin) {
@@ -175,11 +206,7 @@ impl Interval {
             return wait.length(end).saturating_sub(delay);
         }
         let waits = self.turns.max(1) + u64::from(another_follows);
-        let early = if self.turns <= 1 && self.off == 0 {
-            self.delay
-        } else {
-            0
-        };
+        let early = if self.turns <= 1 { self.early } else { 0 };
         wait.length(self.begin + self.off / waits)
             .saturating_sub(early)
     }
@@ -242,10 +269,39 @@ mod tests {
         let changes = waits.look(10 * MS, times(0, 4 * MS, 2), Position::Running, &[]);
         assert_eq!(lengths(&changes), [6 * MS]);
         let delay = Change::Delayed {
-            until: 10 * MS,
+            until: 7 * MS,
             length: 4 * MS,
         };
-        assert!(changes.contains(&delay));
+        assert!(changes.contains(&delay), "{changes:?}");
+    }
+
+    #[test]
+    fn a_wait_before_a_long_delay_keeps_its_length() {
+        let mut waits = Waits::default();
+        waits.look(0, times(0, 0, 1), blocked(1), &[]);
+        assert_eq!(
+            waits.look(9 * MS, times(0, 0, 1), Position::Running, &[]),
+            []
+        );
+        // Of its 20 ms without a processor 2 lie before the last look.
+        let changes = waits.look(27 * MS, times(0, 20 * MS, 2), Position::Running, &[]);
+        assert_eq!(lengths(&changes), [7 * MS]);
+    }
+
+    #[test]
+    fn records_tell_a_delay_from_those_after_waits() {
+        let mut waits = Waits::default();
+        waits.look(0, times(0, 0, 1), Position::Running, &[]);
+        let preempted = OffTime {
+            start: MS,
+            end: Some(4 * MS),
+            is_preemption: true,
+        };
+        let look = times(3 * MS, 4 * MS, 4);
+        let changes = waits.look(7 * MS, look, Position::Running, &[preempted]);
+        let delays = [(4 * MS, 3 * MS), (4 * MS, MS / 2)];
+        let delays = delays.map(|(until, length)| Change::Delayed { until, length });
+        assert_eq!(changes, delays);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::calls;
 use crate::candidates::Candidates;
 use crate::description::Description;
+use crate::mappings;
 use crate::processes::{self, Processes};
+use crate::python::Interpreters;
 use crate::records::Records;
 use crate::report::{Cause, Details, Key, Report};
 use crate::stack;
@@ -50,6 +52,7 @@ pub struct Watch {
     started: u64,
     processes: Processes,
     programs: HashMap<u32, PathBuf>,
+    interpreters: Interpreters,
     threads: Vec<WatchedThread>,
     candidates: Candidates,
     next_search: u64,
@@ -72,6 +75,7 @@ impl Watch {
             started: now(),
             processes: Processes::new(pid),
             programs: HashMap::new(),
+            interpreters: Interpreters::default(),
             threads: Vec::new(),
             candidates: Candidates::default(),
             next_search: 0,
@@ -130,10 +134,16 @@ impl Watch {
         self.report.lasted = self.lasted();
         self.report.means.denied = self.candidates.denied();
         let mut symbols = Symbols::default();
-        let entries = self.report.entries.iter_mut();
-        entries
-            .flat_map(|(_, entry)| &mut entry.stack)
-            .for_each(|frame| symbols.name(frame));
+        for (_, entry) in &mut self.report.entries {
+            let has_node = entry
+                .stack
+                .iter()
+                .any(|frame| frame.module.ends_with("/node"));
+            let is_listed = symbols.name_stack(&mut entry.stack);
+            self.report.means.lacks_node_functions |= has_node && !is_listed;
+            let is_go = |frame: &stack::Frame| frame.name.starts_with("runtime.entersyscall");
+            self.report.means.has_go |= entry.stack.iter().any(is_go);
+        }
         self.report.finish();
         self.report
     }
@@ -185,6 +195,9 @@ impl Watch {
         let before = std::mem::replace(&mut self.programs, programs);
         for (pid, program) in before {
             let is_other = self.programs.get(&pid).is_some_and(|now| *now != program);
+            if is_other || !self.programs.contains_key(&pid) {
+                self.interpreters.forget(pid);
+            }
             while let Some(index) = self
                 .threads
                 .iter()
@@ -253,6 +266,7 @@ impl Watch {
             return false;
         };
         self.report.means.lost += look.lost;
+        self.report.means.paused += u64::from(look.is_paused_now);
         for change in look.changes {
             self.take(index, change);
         }
@@ -268,7 +282,10 @@ impl Watch {
             let before = processor_time();
             let mut description = thread.describe(&call);
             if self.report.wants_stack(&description.key) {
-                description.stack = stack::read(thread.pid, &call);
+                let mappings = mappings::read(thread.pid);
+                let stack = stack::read(thread.pid, &call, &mappings);
+                let place = (thread.pid, thread.tid);
+                description.stack = self.interpreters.stack(place, &mappings, stack);
             }
             thread.description = Some(description);
             self.describing += processor_time() - before;

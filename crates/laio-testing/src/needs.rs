@@ -226,6 +226,10 @@ pub const NEEDS: &[Need] = &[
     ),
     need("php-fpm", "php-fpm", || program("php-fpm")),
     need("python3", "Python, as python3", || program("python3")),
+    need("python3.11", "Python 3.11 to 3.14, as python3", || {
+        (11..=14).any(|minor| says("python3", &format!("Python 3.{minor}.")))
+    }),
+    need("node", "Node.js, as node", || program("node")),
     need("php-cgi", "php-cgi: the package php-cgi", || {
         program("php-cgi")
     }),

@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// Write also a page with a picture of the waits in time
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+    /// Let Node.js list its functions in /tmp/perf-PID.map, by NODE_OPTIONS, so that the report has them
+    #[arg(long, conflicts_with = "pid")]
+    pub(super) node_functions: bool,
     /// Look at /proc only, as where perf is not allowed
     #[arg(long)]
     pub(super) no_perf: bool,

@@ -8,6 +8,9 @@ use std::io::{IsTerminal, stderr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 
+/// Lets Node.js list its functions, and gives each an address of its own although it is interpreted.
+const LIST_FUNCTIONS: &str = " --perf-basic-prof-only-functions --interpreted-frames-native-stack";
+
 /// What is watched.
 pub(super) enum Program {
     /// A process that was running, by its number.
@@ -18,11 +21,18 @@ pub(super) enum Program {
 
 impl Program {
     /// Starts a program.
-    pub(super) fn start(command: &[OsString]) -> Result<Program, Failure> {
+    pub(super) fn start(command: &[OsString], node_functions: bool) -> Result<Program, Failure> {
         let (name, arguments) = command
             .split_first()
             .ok_or("there is no program to start")?;
-        let child = Command::new(name).args(arguments).spawn();
+        let mut command = Command::new(name);
+        command.args(arguments);
+        if node_functions {
+            let mut options = std::env::var_os("NODE_OPTIONS").unwrap_or_default();
+            options.push(LIST_FUNCTIONS);
+            command.env("NODE_OPTIONS", options);
+        }
+        let child = command.spawn();
         let child = child.map_err(|error| format!("cannot start {}: {error}", name.display()))?;
         Ok(Program::Started(child, None))
     }

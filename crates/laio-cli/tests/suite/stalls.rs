@@ -73,6 +73,18 @@ fn reports_as_json_and_as_a_page() {
 }
 
 #[test]
+fn node_is_asked_for_its_functions() {
+    let output = stalls(&["--node-functions", "--", "sh", "-c", "echo $NODE_OPTIONS"]);
+    let options = text(&output.stdout);
+    assert!(
+        options.contains("--perf-basic-prof-only-functions"),
+        "{options}"
+    );
+    let without = stalls(&["--", "sh", "-c", "echo $NODE_OPTIONS"]);
+    assert!(!text(&without.stdout).contains("perf-basic-prof"));
+}
+
+#[test]
 fn mistakes_have_messages() {
     let no_program = stalls(&[]);
     assert_eq!(no_program.status.code(), Some(2));

@@ -8,6 +8,7 @@ mod operations;
 mod processes;
 mod ranges;
 mod sockets;
+mod stalls;
 mod tasks;
 mod threads;
 mod timers;

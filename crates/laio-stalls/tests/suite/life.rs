@@ -78,6 +78,80 @@ fn a_program_that_executes_another_and_has_children() {
     );
 }
 
+/// A shell that forks, and opens a FIFO in the child.
+#[test]
+fn a_process_that_the_program_forks() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", "read line; (: < \"$0\"); kill -TERM $$"])
+        .arg(&fifo)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut watch = watch_child(child.id(), "sh");
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"line\n").unwrap();
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_millis(400) {
+        assert!(watch.turn());
+    }
+    // Waits until the child is in its `open`.
+    drop(std::fs::File::create(&fifo).unwrap());
+    while watch.turn() {}
+    assert!(!child.wait().unwrap().success());
+    let report = watch.finish();
+    let subject = fifo.to_str().unwrap();
+    let is_it = |key: &laio_stalls::Key| key.thread == "sh" && key.subject == subject;
+    assert!(
+        report.entries.iter().any(|(key, _)| is_it(key)),
+        "{report:#?}"
+    );
+}
+
+/// A program of its own, because other tests would see its loops.
+#[test]
+fn more_loops_than_are_watched() {
+    const MAX_THREADS: usize = 256;
+    if Command::new("python3").arg("--version").output().is_err() {
+        return laio_testing::skip("python3", "a program with 300 event loops");
+    }
+    let script = "import select, sys, threading\n\
+        for _ in range(300): threading.Thread(target=select.epoll().poll, daemon=True).start()\n\
+        sys.stdin.read()";
+    let mut child = Command::new("python3")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut watch = watch_child(child.id(), "none");
+    let count = |watch: &Watch| {
+        watch
+            .report()
+            .loops
+            .iter()
+            .map(|(_, count)| count)
+            .sum::<usize>()
+    };
+    while count(&watch) < MAX_THREADS || watch.report().means.unwatched == 0 {
+        assert!(watch.turn());
+    }
+    for _ in 0..50 {
+        watch.turn();
+    }
+    assert_eq!(count(&watch), MAX_THREADS);
+    drop(child.stdin.take());
+    while watch.turn() {}
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_stopped_program_is_stopped() {
     let mut child = Command::new("sleep").arg("1000").spawn().unwrap();

@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod known_waits;
+mod languages;
 mod life;
 mod loops;

@@ -1,6 +1,7 @@
 //! A worker that does not turn, as it is reported.
 
-use laio_stalls::length;
+use crate::report::Cause;
+use crate::text::length;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub struct Stall {
     /// The number of its thread; 0 if it is not known.
     pub thread_id: u32,
     /// Why it does not go on.
-    pub cause: Cause,
+    pub cause: StallCause,
     /// The system call, or what takes its place.
     pub call: &'static str,
     /// The file, the peer or the child of the call; empty where there is no such thing.
@@ -25,14 +26,14 @@ pub struct Stall {
     pub stack: Vec<String>,
     /// What laio would do with the call.
     pub remedy: &'static str,
-    /// How many stalls were not reported before this one, because of [`MAX_REPORTS`](super::MAX_REPORTS).
+    /// How many stalls were not reported before this one, because of [`MAX_REPORTS`](crate::MAX_REPORTS).
     pub unreported: u64,
 }
 
 /// Why a worker does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum StallCause {
     /// A system call waits.
     Call,
     /// It waits for another thread: a lock or a condition variable.
@@ -55,12 +56,24 @@ impl Stall {
             lasted,
             thread: String::new(),
             thread_id: 0,
-            cause: Cause::Unknown,
+            cause: StallCause::Unknown,
             call: "a thread that is not known yet",
             subject: String::new(),
             stack: Vec::new(),
             remedy: "",
             unreported: 0,
+        }
+    }
+}
+
+impl From<Cause> for StallCause {
+    fn from(cause: Cause) -> StallCause {
+        match cause {
+            Cause::Call => StallCause::Call,
+            Cause::Futex => StallCause::Lock,
+            Cause::PageFault => StallCause::PageFault,
+            Cause::Processor => StallCause::Processor,
+            Cause::Stopped => StallCause::Stopped,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-/// How often a worker has parked or unparked, and how long it has been busy until its last turn.
-pub(super) type Counts = (u64, Duration);
+/// How often a worker has parked or unparked, and how long it has been busy until its last turn. The first
+/// number is odd while it sleeps.
+pub type TurnCounts = (u64, Duration);
 
 /// What is known of the turns of a worker.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WorkerTurns {
-    counts: Counts,
+pub(crate) struct WorkerTurns {
+    counts: TurnCounts,
     /// How long the counts have been these.
     time: Duration,
     is_reported: bool,
@@ -16,7 +17,7 @@ pub(super) struct WorkerTurns {
 
 /// What a look at a worker has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     /// It sleeps, has turned not long ago, or its stall is reported.
     Recent,
     /// It has not turned for half of the time that it may take.
@@ -27,7 +28,7 @@ pub(super) enum Turn {
 
 impl WorkerTurns {
     /// Takes a look, so long after the last one.
-    pub(super) fn look(&mut self, time: Duration, counts: Counts, over: Duration) -> Turn {
+    pub(crate) fn look(&mut self, time: Duration, counts: TurnCounts, over: Duration) -> Turn {
         if self.counts != counts {
             *self = WorkerTurns {
                 counts,
@@ -47,17 +48,17 @@ impl WorkerTurns {
     }
 
     /// Its stall was not reported: the next look finds it again, if it has not turned.
-    pub(super) fn report_later(&mut self) {
+    pub(crate) fn report_later(&mut self) {
         self.is_reported = false;
     }
 
     /// How long it has not turned.
-    pub(super) fn time(&self) -> Duration {
+    pub(crate) fn time(&self) -> Duration {
         self.time
     }
 
     /// Whether it has slept at least so long.
-    pub(super) fn is_parked_for(&self, time: Duration) -> bool {
+    pub(crate) fn is_parked_for(&self, time: Duration) -> bool {
         self.is_parked() && self.time >= time
     }
 
@@ -74,7 +75,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const OVER: Duration = Duration::from_millis(4);
 
-    fn looks(worker: &mut WorkerTurns, counts: &[Counts]) -> Vec<Turn> {
+    fn looks(worker: &mut WorkerTurns, counts: &[TurnCounts]) -> Vec<Turn> {
         counts
             .iter()
             .map(|counts| worker.look(MS, *counts, OVER))
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn a_busy_worker_that_turns_is_never_late() {
         let mut worker = WorkerTurns::default();
-        let counts: Vec<Counts> = (0..100).map(|turn| (2, MS * turn)).collect();
+        let counts: Vec<TurnCounts> = (0..100).map(|turn| (2, MS * turn)).collect();
         let found = looks(&mut worker, &counts);
         assert!(found.iter().all(|turn| *turn == Turn::Recent));
     }

@@ -1,45 +1,72 @@
 //! Finds the threads of the workers, and which of them stands still.
 //!
-//! The runtime does not say which thread a worker is. Tasks of the watch tell the threads that run them. A
-//! worker that stands still is found among these by what they do: a sleeping one waits for events or for
-//! another thread, and the runtime says how many sleep.
+//! A runtime need not say which thread a worker is. The one that stands still is found among the threads by
+//! what they do: a sleeping one waits for events or for another thread, and the runtime says how many sleep.
 
-use super::{Cause, Stall};
-use laio_stalls::{OwnLook, OwnThread};
+use super::stall::{Stall, StallCause};
+use crate::own::{OwnLook, OwnThread};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
-use tokio::runtime::{Handle, RuntimeFlavor};
-
-/// How long a task of the watch holds its worker, so that other workers take the other ones.
-const HOLD: Duration = Duration::from_millis(2);
-
-/// The time between two searches for threads. It doubles up to the second one.
-const SEARCH_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
-
-/// What a task can do that computes.
-const RUNNING: &str =
-    "not a call: a task runs without a pause; `spawn_blocking` or `yield_now` is for that";
+use std::time::Duration;
 
 /// How many functions a stall has.
 const FRAMES: usize = 8;
 
 type Threads = BTreeMap<u32, Arc<OwnThread>>;
 
-#[derive(Default)]
-struct Found {
+/// The threads of a runtime that are known to be workers.
+#[derive(Debug, Default)]
+pub struct KnownThreads {
     threads: Mutex<Threads>,
     changed: Condvar,
 }
 
-/// The threads that are known to be workers.
+impl KnownThreads {
+    /// Adds a worker.
+    pub fn add(&self, thread: OwnThread) {
+        self.lock().insert(thread.tid(), Arc::new(thread));
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many are known, at most for this time.
+    pub fn wait_for(&self, workers: usize, time: Duration) {
+        let is_incomplete = |threads: &mut Threads| threads.len() < workers;
+        drop(
+            self.changed
+                .wait_timeout_while(self.lock(), time, is_incomplete),
+        );
+    }
+
+    /// How many are known.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        let threads = self.threads.lock();
+        threads.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Looks at all of them, and forgets those that have ended.
+    fn looks(&self) -> Vec<(u32, OwnLook)> {
+        // Without the lock, for which a worker may wait with a task of the watch.
+        let known = self.lock().clone();
+        let mut looks = Vec::new();
+        for (tid, thread) in known {
+            match thread.look() {
+                Some(look) => looks.push((tid, look)),
+                None => drop(self.lock().remove(&tid)),
+            }
+        }
+        looks
+    }
+}
+
+/// The known threads, with what each did before.
 pub(super) struct WorkerThreads {
-    found: Arc<Found>,
+    known: Arc<KnownThreads>,
     workers: usize,
-    next_search: Instant,
-    pause: Duration,
     /// What each thread did when a worker was late.
     before: HashMap<u32, OwnLook>,
 }
@@ -51,48 +78,33 @@ pub(super) struct StillThread {
 }
 
 impl WorkerThreads {
-    pub(super) fn of(handle: &Handle) -> io::Result<WorkerThreads> {
-        let own = OwnThread::current()?;
-        let found = Arc::new(Found::default());
-        if handle.runtime_flavor() != RuntimeFlavor::MultiThread {
-            lock(&found.threads).insert(own.tid(), Arc::new(own));
-        }
-        Ok(WorkerThreads {
-            found,
-            workers: handle.metrics().num_workers(),
-            next_search: Instant::now(),
-            pause: SEARCH_PAUSES[0],
+    pub(super) fn new(known: Arc<KnownThreads>, workers: usize) -> WorkerThreads {
+        WorkerThreads {
+            known,
+            workers,
             before: HashMap::new(),
-        })
+        }
+    }
+
+    /// How many are known.
+    pub(super) fn count(&self) -> usize {
+        self.known.count()
     }
 
     /// Whether all are known, so that all have started.
     pub(super) fn are_complete(&self) -> bool {
-        lock(&self.found.threads).len() >= self.workers
-    }
-
-    /// Sends tasks to the workers if some are not known. Returns how many are.
-    pub(super) fn find(&mut self, handle: &Handle) -> usize {
-        let known = lock(&self.found.threads).len();
-        if known < self.workers && Instant::now() >= self.next_search {
-            for _ in 0..self.workers {
-                handle.spawn(probe(self.found.clone(), self.workers));
-            }
-            self.next_search = Instant::now() + self.pause;
-            self.pause = (self.pause * 2).min(SEARCH_PAUSES[1]);
-        }
-        known
+        self.count() >= self.workers
     }
 
     /// Remembers what the threads do while a worker is late.
     pub(super) fn remember(&mut self) {
-        self.before = self.looks().into_iter().collect();
+        self.before = self.known.looks().into_iter().collect();
     }
 
     /// The threads of so many workers that stand still, while so many sleep. `None` for a thread that is
     /// not known; none at all for a worker that has just gone to sleep.
     pub(super) fn places(&mut self, parked: usize, stalled: usize) -> Vec<Option<StillThread>> {
-        let looks = self.looks();
+        let looks = self.known.looks();
         let candidates: Vec<Candidate> = looks
             .iter()
             .map(|(tid, look)| Candidate::new(*tid, look, self.before.get(tid)))
@@ -114,8 +126,14 @@ impl WorkerThreads {
     }
 
     /// Describes the stall of a thread.
-    pub(super) fn stall(&self, still: &StillThread, lasted: Duration, with_stack: bool) -> Stall {
-        let Some(thread) = lock(&self.found.threads).get(&still.tid).cloned() else {
+    pub(super) fn stall(
+        &self,
+        still: &StillThread,
+        lasted: Duration,
+        with_stack: bool,
+        running: &'static str,
+    ) -> Stall {
+        let Some(thread) = self.known.lock().get(&still.tid).cloned() else {
             return Stall::of_unknown_thread(lasted);
         };
         let place = thread.place(&still.look, self.before.get(&still.tid));
@@ -125,8 +143,8 @@ impl WorkerThreads {
             Vec::new()
         };
         let (cause, call, remedy) = match place.cause {
-            Some(cause) => (cause_of(cause), place.call, place.remedy),
-            None => (Cause::Running, "running", RUNNING),
+            Some(cause) => (cause.into(), place.call, place.remedy),
+            None => (StallCause::Running, "running", running),
         };
         Stall {
             lasted,
@@ -143,52 +161,6 @@ impl WorkerThreads {
             remedy,
             unreported: 0,
         }
-    }
-
-    /// Looks at all known threads, and forgets those that have ended.
-    fn looks(&self) -> Vec<(u32, OwnLook)> {
-        // Without the lock, for which a worker may wait with a task of the watch.
-        let known = lock(&self.found.threads).clone();
-        let mut looks = Vec::new();
-        for (tid, thread) in known {
-            match thread.look() {
-                Some(look) => looks.push((tid, look)),
-                None => drop(lock(&self.found.threads).remove(&tid)),
-            }
-        }
-        looks
-    }
-}
-
-/// Tells on which thread it runs, and holds it until the other workers have done so.
-async fn probe(found: Arc<Found>, workers: usize) {
-    let Ok(thread) = OwnThread::current() else {
-        return;
-    };
-    let mut threads = lock(&found.threads);
-    threads.insert(thread.tid(), Arc::new(thread));
-    found.changed.notify_all();
-    let is_incomplete = |threads: &mut Threads| threads.len() < workers;
-    drop(
-        found
-            .changed
-            .wait_timeout_while(threads, HOLD, is_incomplete),
-    );
-}
-
-fn lock(threads: &Mutex<Threads>) -> MutexGuard<'_, Threads> {
-    threads
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn cause_of(cause: laio_stalls::Cause) -> Cause {
-    match cause {
-        laio_stalls::Cause::Call => Cause::Call,
-        laio_stalls::Cause::Futex => Cause::Lock,
-        laio_stalls::Cause::PageFault => Cause::PageFault,
-        laio_stalls::Cause::Processor => Cause::Processor,
-        laio_stalls::Cause::Stopped => Cause::Stopped,
     }
 }
 
