@@ -6,7 +6,7 @@ const node = require('node:fs/promises');
 const directory = require('./lib/directory.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
-const { engine, scratch, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
+const { engine, scratch, place, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
 const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
 const { checkAborted, failure, refuse } = require('./lib/errors.js');
 const { makeStats } = require('./lib/stats.js');
@@ -42,7 +42,7 @@ const isPlainRead = ({ encoding, buffer }) => encoding !== 'buffer' && buffer ==
 
 /** The contents of a small file; otherwise an open file. */
 async function readSmall(name, { encoding, signal }) {
-  const answer = engine.readFile(name);
+  const answer = place(name) ? engine.readFilePlaced() : engine.readFile(name);
   const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
   // Before anything is awaited: the next call uses the scratch memory.
   if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
@@ -87,17 +87,19 @@ async function writeWith(given, usual, file, data, options) {
   });
 }
 
-async function stat(file, options = { bigint: false }) {
+const NUMBERS = { bigint: false };
+
+async function stat(file, options = NUMBERS) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.stat(file, options);
-  const answer = engine.stat(name, true);
+  const answer = place(name) ? engine.statPlaced() : engine.stat(name, true);
   return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'stat', name), options.bigint));
 }
 
-async function lstat(file, options = { bigint: false }) {
+async function lstat(file, options = NUMBERS) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.lstat(file, options);
-  const answer = engine.stat(name, false);
+  const answer = place(name) ? engine.lstatPlaced() : engine.stat(name, false);
   return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'lstat', name), options.bigint));
 }
 
