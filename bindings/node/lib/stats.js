@@ -71,4 +71,18 @@ function makeStats(answer, bigint) {
   return new BigIntStats();
 }
 
-module.exports = { makeStats };
+const FS_FIELDS = ['type', 'bsize', 'blocks', 'bfree', 'bavail', 'files', 'ffree'];
+const fsFields = new BigUint64Array(scratch.buffer, scratch.byteOffset, FS_FIELDS.length);
+let fsPrototype;
+
+/** The object for the status of a file system, as `makeStats`. */
+function makeFsStats(answer, bigint) {
+  if (typeof answer !== 'number') scratch.set(answer);
+  // Node does not export its class.
+  fsPrototype ??= Object.getPrototypeOf(fs.statfsSync('/'));
+  const stats = Object.create(fsPrototype);
+  for (const [i, name] of FS_FIELDS.entries()) stats[name] = bigint ? fsFields[i] : Number(fsFields[i]);
+  return stats;
+}
+
+module.exports = { makeStats, makeFsStats };
