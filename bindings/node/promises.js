@@ -2,17 +2,22 @@
 // The functions of `node:fs/promises`. With arguments other than the usual ones, Node makes the call or its
 // error.
 
+const { randomBytes } = require('node:crypto');
 const node = require('node:fs/promises');
 const directory = require('./lib/directory.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
-const { engine, scratch, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
+const { engine, scratch, place, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
 const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
 const { checkAborted, failure, refuse } = require('./lib/errors.js');
-const { makeStats } = require('./lib/stats.js');
+const { makeStats, makeFsStats } = require('./lib/stats.js');
 
 const ENOTDIR = -20;
 const EEXIST = -17;
+const SLASH = '/'.charCodeAt(0);
+// What mkdtemp of the C library adds.
+const SUFFIX = 6;
+const LETTERS = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789';
 
 const isMissing = (...values) => values.includes(undefined);
 
@@ -42,7 +47,7 @@ const isPlainRead = ({ encoding, buffer }) => encoding !== 'buffer' && buffer ==
 
 /** The contents of a small file; otherwise an open file. */
 async function readSmall(name, { encoding, signal }) {
-  const answer = engine.readFile(name);
+  const answer = place(name) ? engine.readFilePlaced() : engine.readFile(name);
   const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
   // Before anything is awaited: the next call uses the scratch memory.
   if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
@@ -87,17 +92,19 @@ async function writeWith(given, usual, file, data, options) {
   });
 }
 
-async function stat(file, options = { bigint: false }) {
+const NUMBERS = { bigint: false };
+
+async function stat(file, options = NUMBERS) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.stat(file, options);
-  const answer = engine.stat(name, true);
+  const answer = place(name) ? engine.statPlaced() : engine.stat(name, true);
   return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'stat', name), options.bigint));
 }
 
-async function lstat(file, options = { bigint: false }) {
+async function lstat(file, options = NUMBERS) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.lstat(file, options);
-  const answer = engine.stat(name, false);
+  const answer = place(name) ? engine.lstatPlaced() : engine.stat(name, false);
   return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'lstat', name), options.bigint));
 }
 
@@ -246,9 +253,64 @@ async function copyFile(from, to, mode) {
   await settle(engine.copyFile(...names, mode ?? 0), 'copyfile', ...names);
 }
 
+async function realpath(file, options) {
+  const [name, plain] = [pathOf(file), optionsOf(options)];
+  if (isMissing(name, plain)) return node.realpath(file, options);
+  const answer = engine.realpath(name);
+  const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'realpath', name));
+  const path = bytes.toString(plain.encoding === 'buffer' ? 'latin1' : plain.encoding || 'utf8');
+  // The kernel says so of a file that is gone, and has no path for one outside of the root directory.
+  const isUnclear = bytes[0] !== SLASH || bytes.toString('latin1').endsWith(' (deleted)');
+  if (isUnclear) return node.realpath(file, options);
+  return paced(plain.encoding === 'buffer' ? Buffer.from(path, 'latin1') : path);
+}
+
+async function statfs(file, options = NUMBERS) {
+  const name = pathOf(file);
+  if (name === undefined || options === null) return node.statfs(file, options);
+  const answer = engine.statfs(name);
+  return paced(makeFsStats(isDone(answer) ? answer : await settle(answer, 'statfs', name), options.bigint));
+}
+
+async function mkdtemp(prefix, options) {
+  const [name, plain] = [pathOf(prefix), optionsOf(options)];
+  const isPlain = typeof name === 'string' && name !== '' && !name.endsWith('X');
+  if (!isPlain || ![undefined, null, 'utf8'].includes(plain?.encoding)) return node.mkdtemp(prefix, options);
+  for (;;) {
+    const chosen = name + Array.from(randomBytes(SUFFIX), (byte) => LETTERS[byte % LETTERS.length]).join('');
+    const error = await errorOf(async () => settle(engine.mkdir(chosen, 0o700), 'mkdir', chosen));
+    if (error === undefined) return chosen;
+    if (error.code !== 'EEXIST') return node.mkdtemp(prefix, options);
+  }
+}
+
+async function rm(file, options = {}) {
+  const name = pathOf(file);
+  // Node knows when to try again, and has errors of its own.
+  const removed = name !== undefined && isRemoval(options) && (await isRemoved(name, options));
+  if (!removed) return node.rm(file, options);
+}
+
+function isRemoval(options) {
+  if (options === null || typeof options !== 'object') return false;
+  const { force = false, recursive = false, maxRetries = 0, retryDelay = 0 } = options;
+  const areFlags = typeof force === 'boolean' && typeof recursive === 'boolean';
+  return areFlags && [maxRetries, retryDelay].every((number) => isWhole(number, 0, 2 ** 31 - 1));
+}
+
+async function isRemoved(name, { force, recursive }) {
+  const error = await errorOf(() => unlink(name));
+  if (error === undefined || (force && error.code === 'ENOENT')) return true;
+  // A tree that is a part of its own name, as of `a/..`, depends on the order in which Node removes it.
+  if (error.code !== 'EISDIR' || !recursive || Buffer.from(name).includes('..')) return false;
+  // First the directory alone, as Node: of `.` nothing is removed.
+  const refused = await errorOf(() => rmdir(name));
+  if (refused?.code !== 'ENOTEMPTY') return refused === undefined;
+  return (await errorOf(async () => settle(engine.removeTree(name), 'rm', name))) === undefined;
+}
+
 // Made by Node. Each name stands here, because Node finds the names of a module in its text.
-const { constants, cp, glob, lchmod, mkdtemp, mkdtempDisposable, opendir, realpath, rm, statfs, watch } =
-  node;
+const { constants, cp, glob, lchmod, mkdtempDisposable, opendir, watch } = node;
 
 module.exports = {
   access,
@@ -261,13 +323,17 @@ module.exports = {
   lchown,
   lutimes,
   mkdir,
+  mkdtemp,
   open,
   readFile,
   readdir,
   readlink,
+  realpath,
   rename,
+  rm,
   rmdir,
   stat,
+  statfs,
   symlink,
   truncate,
   unlink,
@@ -276,11 +342,7 @@ module.exports = {
   constants,
   cp,
   lchmod,
-  mkdtemp,
   opendir,
-  realpath,
-  rm,
-  statfs,
   watch,
 };
 // Not in each release of Node.

@@ -96,14 +96,17 @@ const link = onName('link', nothing);
 const lstat = onName('lstat', value);
 const lutimes = onName('lutimes', nothing);
 const mkdir = onName('mkdir', ifAny);
+const mkdtemp = onName('mkdtemp', value);
 const read = onFile('read', 'read', ({ bytesRead, buffer }) => [bytesRead, buffer]);
 const readFile = onEither('readFile', value);
 const readdir = onName('readdir', value);
 const readlink = onName('readlink', value);
 const readv = onFile('readv', 'readv', ({ bytesRead, buffers }) => [bytesRead, buffers]);
 const rename = onName('rename', nothing);
+const rm = onName('rm', nothing);
 const rmdir = onName('rmdir', nothing);
 const stat = onName('stat', value);
+const statfs = onName('statfs', value);
 const symlink = onName('symlink', nothing);
 const truncate = onName('truncate', nothing);
 const unlink = onName('unlink', nothing);
@@ -132,6 +135,7 @@ module.exports = {
   lstat,
   lutimes,
   mkdir,
+  mkdtemp,
   open,
   read,
   readFile,
@@ -139,8 +143,10 @@ module.exports = {
   readlink,
   readv,
   rename,
+  rm,
   rmdir,
   stat,
+  statfs,
   symlink,
   truncate,
   unlink,

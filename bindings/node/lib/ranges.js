@@ -2,6 +2,8 @@
 // Reading several parts of a file at the same time.
 
 const { open } = require('../promises.js');
+const { isWhole } = require('./arguments.js');
+const { coded } = require('./errors.js');
 const { FileHandle } = require('./file_handle.js');
 
 /** The bytes of each range of a file: all reads are in flight together. Behind its end there are fewer. */
@@ -20,6 +22,11 @@ const readAll = (handle, ranges) =>
   Promise.all(Array.from(ranges, ({ position, length }) => readRange(handle, position, length)));
 
 async function readRange(handle, position, length) {
+  for (const [name, value] of Object.entries({ position, length })) {
+    if (isWhole(value, 0, Number.MAX_SAFE_INTEGER)) continue;
+    const text = `The ${name} of a range is no whole number from 0: ${String(value)}`;
+    throw coded(RangeError, 'ERR_OUT_OF_RANGE', text);
+  }
   const bytes = Buffer.allocUnsafeSlow(length);
   let done = 0;
   while (done < length) {

@@ -2,14 +2,16 @@
 // Answers requests with the files below a directory, as `laio serve` does: the addon decides, and JavaScript sends.
 
 const { statSync } = require('node:fs');
-const { engine, isDone, settle, bytesOf } = require('./engine.js');
+const { engine, scratch, isDone, settle, bytesOf } = require('./engine.js');
 const { pathOf } = require('./arguments.js');
 const { coded, failure } = require('./errors.js');
-const { FileHandle } = require('./file_handle.js');
 
 const ENOTDIR = -20;
 // A file is read in pieces of this size, in bytes.
 const PIECE = 128 * 1024;
+// A body up to this size, in bytes, is sent as text: Node then makes one piece of it and the head.
+const TEXT_MAX = 12 * 1024;
+const NONE = -1;
 // The fields on which a response depends.
 const FIELDS = [
   'accept',
@@ -53,12 +55,15 @@ function below(prefix, url) {
 
 async function answer(files, url, request, response, next) {
   try {
-    const given = files.respond(headOf(request, url));
+    const length = placeHead(request, url);
+    if (length === undefined) return response.writeHead(431).end();
+    const given = files.respond(length);
     const decided = decode(bytesOf(isDone(given) ? given : await settle(given, 'open')));
     if (next && (decided.status === 404 || decided.status === 405)) return next();
     response.writeHead(decided.status, decided.fields);
-    if (decided.file === undefined) response.end(decided.body);
-    else await sendFile(decided, response);
+    if (decided.fd !== NONE) await sendFile(decided, response);
+    else if (typeof decided.body === 'string') response.end(decided.body, 'latin1');
+    else response.end(decided.body);
   } catch (error) {
     // What was sent cannot be taken back: the client notices that the body is too short.
     if (response.headersSent) response.destroy(error);
@@ -67,55 +72,65 @@ async function answer(files, url, request, response, next) {
   }
 }
 
-/** The head as HTTP/1.1 writes it. No response depends on the host, but the parser insists on one. */
-function headOf({ method, headers }, url) {
+/**
+ * Writes the head as in HTTP/1.1 to the scratch memory, and returns its length; `undefined` if there is no room. No
+ * response depends on the host, but the parser insists on one.
+ */
+function placeHead({ method, headers }, url) {
   let head = `${method} ${url} HTTP/1.1\r\nHost: localhost\r\n`;
   for (const name of FIELDS) {
     if (headers[name] !== undefined) head += `${name}: ${headers[name]}\r\n`;
   }
-  return Buffer.from(`${head}\r\n`, 'latin1');
+  head += '\r\n';
+  return head.length <= scratch.length ? scratch.write(head, 'latin1') : undefined;
 }
 
 /** An answer, before anything is awaited: the next call uses the scratch memory. */
 function decode(bytes) {
   const end = 4 + bytes.readUInt32LE(0);
   const [status, fd, parts, ...fields] = bytes.latin1Slice(4, end).split('\0');
+  const isText = fd === '-1' && bytes.length - end <= TEXT_MAX;
   return {
     status: Number(status),
     fields,
-    body: Buffer.from(bytes.subarray(end)),
-    file: fd === '-1' ? undefined : new FileHandle({ fd: Number(fd) }),
+    body: isText ? bytes.latin1Slice(end) : Buffer.from(bytes.subarray(end)),
+    fd: Number(fd),
     parts: parts.split(','),
   };
 }
 
-async function sendFile({ file, parts, body }, response) {
+async function sendFile({ fd, parts, body }, response) {
   try {
     let used = 0;
-    for (const part of parts) {
-      const [begin, end] = part.split('-').map(Number);
-      if (end === undefined) await send(response, body.subarray(used, (used += begin)));
-      else await sendRange(file, begin, end, response);
+    for (const [i, part] of parts.entries()) {
       if (response.destroyed) return;
+      const isLast = i === parts.length - 1;
+      const [begin, end] = part.split('-').map(Number);
+      if (end !== undefined) await sendRange(fd, begin, end, response, isLast);
+      else await send(response, body.subarray(used, (used += begin)), isLast);
     }
-    response.end();
   } finally {
-    await file.close();
+    await settle(engine.close(fd), 'close');
   }
 }
 
-async function sendRange(file, begin, end, response) {
+async function sendRange(fd, begin, end, response, isLast) {
   for (let position = begin; position < end && !response.destroyed; ) {
-    const length = Math.min(PIECE, end - position);
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(length), 0, length, position);
-    if (bytesRead === 0) throw new Error('the file became shorter while it was sent');
-    position += bytesRead;
-    await send(response, buffer.subarray(0, bytesRead));
+    const memory = Buffer.allocUnsafeSlow(Math.min(PIECE, end - position));
+    const answer = engine.read(fd, memory, position);
+    const bytes = isDone(answer) ? memory.subarray(0, answer) : await settle(answer, 'read');
+    if (bytes.length === 0) throw new Error('the file became shorter while it was sent');
+    position += bytes.length;
+    await send(response, bytes, isLast && position === end);
   }
 }
 
-/** Sends bytes, and waits until the client has taken enough of them, or is gone. */
-function send(response, bytes) {
+/** Sends bytes. Waits until the client has taken enough of them or is gone, unless they are the last ones. */
+function send(response, bytes, isLast) {
+  if (isLast) {
+    response.end(bytes);
+    return undefined;
+  }
   if (response.write(bytes) || response.destroyed) return undefined;
   return new Promise((resolve) => {
     const done = () => {

@@ -4,36 +4,32 @@
 const fs = require('node:fs');
 const { scratch } = require('./engine.js');
 
+// A call writes the fields here, as floating-point numbers and then as whole ones.
+const NUMBERS = 14;
 const FIELDS = 18;
-// A call writes the fields here, as numbers of 64 bits. Halves make a number without a BigInt.
-const place = [scratch.buffer, scratch.byteOffset];
-const halves = new Uint32Array(...place, 2 * FIELDS);
-const signed = new Int32Array(...place, 2 * FIELDS);
-const whole = new BigInt64Array(...place, FIELDS);
+const numbers = new Float64Array(scratch.buffer, scratch.byteOffset, NUMBERS);
+const whole = new BigInt64Array(scratch.buffer, scratch.byteOffset + numbers.byteLength, FIELDS);
 
 // Newer releases of Node make the dates when they are read.
 const hasDates = !('atime' in fs.Stats.prototype);
 const date = (ms) => new Date(Math.round(Number(ms)));
-const field = (index) => halves[2 * index + 1] * 2 ** 32 + halves[2 * index];
-const ms = (index) =>
-  (signed[2 * index + 1] * 2 ** 32 + halves[2 * index]) * 1e3 + halves[2 * index + 2] / 1e6;
 
 // In the order of Node's own, so that both print the same.
 function Stats() {
-  this.dev = field(0);
-  this.mode = halves[2];
-  this.nlink = field(2);
-  this.uid = halves[6];
-  this.gid = halves[8];
-  this.rdev = field(5);
-  this.blksize = field(6);
-  this.ino = field(7);
-  this.size = field(8);
-  this.blocks = field(9);
-  this.atimeMs = ms(10);
-  this.mtimeMs = ms(12);
-  this.ctimeMs = ms(14);
-  this.birthtimeMs = ms(16);
+  this.dev = numbers[0];
+  this.mode = numbers[1];
+  this.nlink = numbers[2];
+  this.uid = numbers[3];
+  this.gid = numbers[4];
+  this.rdev = numbers[5];
+  this.blksize = numbers[6];
+  this.ino = numbers[7];
+  this.size = numbers[8];
+  this.blocks = numbers[9];
+  this.atimeMs = numbers[10];
+  this.mtimeMs = numbers[11];
+  this.ctimeMs = numbers[12];
+  this.birthtimeMs = numbers[13];
   if (hasDates) addDates(this);
 }
 Stats.prototype = fs.Stats.prototype;
@@ -75,4 +71,18 @@ function makeStats(answer, bigint) {
   return new BigIntStats();
 }
 
-module.exports = { makeStats };
+const FS_FIELDS = ['type', 'bsize', 'blocks', 'bfree', 'bavail', 'files', 'ffree'];
+const fsFields = new BigUint64Array(scratch.buffer, scratch.byteOffset, FS_FIELDS.length);
+let fsPrototype;
+
+/** The object for the status of a file system, as `makeStats`. */
+function makeFsStats(answer, bigint) {
+  if (typeof answer !== 'number') scratch.set(answer);
+  // Node does not export its class.
+  fsPrototype ??= Object.getPrototypeOf(fs.statfsSync('/'));
+  const stats = Object.create(fsPrototype);
+  for (const [i, name] of FS_FIELDS.entries()) stats[name] = bigint ? fsFields[i] : Number(fsFields[i]);
+  return stats;
+}
+
+module.exports = { makeStats, makeFsStats };

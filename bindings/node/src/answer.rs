@@ -24,7 +24,7 @@ pub(crate) const LOWEST_ERROR: i64 = -4095;
 pub(crate) enum Value {
     Number(f64),
     Bytes(Vec<u8>),
-    Status(status::Bytes),
+    Status(Box<status::Bytes>),
     File(OpenFile),
 }
 
@@ -32,7 +32,7 @@ pub(crate) type Outcome = io::Result<Value>;
 
 /// The outcome of an operation that reads a status.
 pub(crate) fn of_status(status: io::Result<FileStatus>) -> Outcome {
-    status.map(|status| Value::Status(status::to_bytes(&status)))
+    status.map(|status| Value::Status(Box::new(status::to_bytes(&status))))
 }
 
 /// The answer of a call that has failed.

@@ -1,13 +1,14 @@
 //! The engine of an environment (the main thread, or a worker): its calls in the background.
 
 use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
-use laio::ops::{Close, OpenFile};
+use crate::status;
+use laio::ops::{Close, FileStatus, OpenFile};
 use laio::{Operation, Options, Proactor, Rights};
 use napi::bindgen_prelude::{Buffer, Either3, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Error, Result};
 use napi_derive::napi;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -26,13 +27,14 @@ thread_local! {
 
 /// Makes calls, and continues those that were not done immediately.
 pub(crate) struct Engine {
+    pub(crate) env: Env,
     pub(crate) proactor: &'static Proactor,
     tasks: RefCell<HashMap<i64, Task>>,
     /// The open files of the environment, by the numbers of their descriptors.
     files: RefCell<HashMap<RawFd, OpenFile>>,
     last: Cell<i64>,
     spare: Cell<Vec<u8>>,
-    /// Memory that JavaScript uses only for answers: it stays where it is.
+    /// Memory that JavaScript uses only for names and answers: it stays where it is.
     scratch: RefCell<Buffer>,
     woken: Arc<Woken>,
 }
@@ -73,6 +75,7 @@ pub fn start(env: Env, scratch: Buffer, wake: Function<'_, (), ()>) -> Result<()
         .weak::<true>()
         .build_callback(|_| Ok(()))?;
     let engine = Rc::new(Engine {
+        env,
         proactor: proactor()?,
         tasks: RefCell::default(),
         files: RefCell::default(),
@@ -186,6 +189,29 @@ impl Engine {
         }
     }
 
+    /// Makes an operation that reads a status. Most programs read many: it goes to the scratch memory without
+    /// a copy on the way.
+    pub(crate) fn submit_status<O>(&self, env: Env, operation: io::Result<O>) -> Result<Answer>
+    where
+        O: Operation<Output = io::Result<FileStatus>> + Send + 'static,
+    {
+        let mut call = match operation {
+            Ok(operation) => self.proactor.submit(operation),
+            Err(error) => return Ok(answer::failed(&error)),
+        };
+        match attempt(&mut call) {
+            Some(Ok(status)) => {
+                let length = status::write(&status, &mut self.scratch.borrow_mut());
+                Ok(Either3::A(length as f64))
+            }
+            Some(Err(error)) => Ok(answer::failed(&error)),
+            None => {
+                let call = async move { answer::of_status(call.await) };
+                self.go_on(env, Memory::Scratch, Box::pin(call))
+            }
+        }
+    }
+
     /// Makes a call only if it is done immediately; otherwise cancels it.
     pub(crate) fn run_now(
         &self,
@@ -218,7 +244,7 @@ impl Engine {
                 self.recycle(bytes);
                 answer
             }
-            Ok(Value::Status(status)) => self.bytes(env, &status, memory),
+            Ok(Value::Status(status)) => self.bytes(env, &status[..], memory),
             Ok(Value::File(file)) => Ok(Either3::C(Opened {
                 fd: self.keep(file),
             })),
@@ -279,9 +305,9 @@ impl Engine {
         }
     }
 
-    /// The bytes that fit into the scratch memory.
-    pub(crate) fn room(&self) -> usize {
-        self.scratch.borrow().len()
+    /// The memory that the engine was started with.
+    pub(crate) fn scratch(&self) -> Ref<'_, Buffer> {
+        self.scratch.borrow()
     }
 
     /// Empty memory with at least this capacity.

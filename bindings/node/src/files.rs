@@ -89,7 +89,7 @@ pub fn write(env: Env, fd: i32, bytes: BufferSlice<'_>, position: f64) -> Result
 pub fn stat_file(env: Env, fd: i32) -> Result<Answer> {
     let engine = engine()?;
     let stat = engine.file(fd).map(StatFile::new);
-    engine.submit(env, Memory::Scratch, stat, answer::of_status)
+    engine.submit_status(env, stat)
 }
 
 /// Closes a file. Calls in the background end first.

@@ -14,6 +14,7 @@ mod engine;
 mod files;
 mod names;
 mod path;
+mod places;
 mod responses;
 mod stalls;
 mod status;

@@ -2,12 +2,12 @@
 
 use crate::answer::{self, Answer, Value};
 use crate::attributes::{id, timestamp};
-use crate::engine::{Memory, engine, nothing};
+use crate::engine::{Engine, Memory, engine, nothing};
 use crate::path::{self, Path};
 use crate::{copy, directory, whole};
 use laio::ops::{
-    Access, Link, Mkdir, Open, ReadLink, Rename, SetMode, SetOwner, SetTimes, StatPath, Symlink,
-    Unlink,
+    Access, Link, Mkdir, Name, Open, ReadLink, Rename, SetMode, SetOwner, SetTimes, StatPath,
+    Symlink, Unlink,
 };
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -28,9 +28,20 @@ pub fn open(env: Env, path: Path<'_>, flags: i32, mode: u32) -> Result<Answer> {
 /// answer is the open file.
 #[napi]
 pub fn read_file(env: Env, path: Path<'_>) -> Result<Answer> {
+    read_named(env, &*engine()?, path::name(path))
+}
+
+/// As `read_file`, for the name in the scratch memory. A function without arguments costs less, and the
+/// environment counts as one.
+#[napi]
+pub fn read_file_placed() -> Result<Answer> {
     let engine = engine()?;
-    let (name, spare) = (path::name(path), engine.memory(0));
-    let call = whole::read(engine.proactor, name, engine.room(), spare);
+    read_named(engine.env, &engine, path::placed(&engine))
+}
+
+fn read_named(env: Env, engine: &Engine, name: io::Result<Name>) -> Result<Answer> {
+    let (room, spare) = (engine.scratch().len(), engine.memory(0));
+    let call = whole::read(engine.proactor, name, room, spare);
     engine.run(env, Memory::Scratch, call)
 }
 
@@ -46,11 +57,29 @@ pub fn try_read_file(env: Env, path: Path<'_>) -> Result<Answer> {
 /// Reads the status of a file, or of a symbolic link itself.
 #[napi]
 pub fn stat(env: Env, path: Path<'_>, follow: bool) -> Result<Answer> {
-    let stat = path::name(path).map(|name| {
+    stat_named(env, &*engine()?, path::name(path), follow)
+}
+
+/// As `stat`, for the name in the scratch memory.
+#[napi]
+pub fn stat_placed() -> Result<Answer> {
+    let engine = engine()?;
+    stat_named(engine.env, &engine, path::placed(&engine), true)
+}
+
+/// As `stat_placed`, of a symbolic link itself.
+#[napi]
+pub fn lstat_placed() -> Result<Answer> {
+    let engine = engine()?;
+    stat_named(engine.env, &engine, path::placed(&engine), false)
+}
+
+fn stat_named(env: Env, engine: &Engine, name: io::Result<Name>, follow: bool) -> Result<Answer> {
+    let stat = name.map(|name| {
         let stat = StatPath::new(name);
         if follow { stat } else { stat.no_follow() }
     });
-    engine()?.submit(env, Memory::Scratch, stat, answer::of_status)
+    engine.submit_status(env, stat)
 }
 
 /// As `stat`, but `EAGAIN` if it would block.

@@ -6,7 +6,6 @@ use laio::below::{BelowStep, OpenBelow};
 use laio::ops::{FileStatus, Limit, OpenFile, ReadAt};
 use laio_http::files::{Attributes, Body, Failure, FileResponse, FileRules, Found, Lookup, Part};
 use libc::{RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
-use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, Error, Result};
 use napi_derive::napi;
 use std::ffi::CString;
@@ -67,16 +66,18 @@ impl Files {
         })))
     }
 
-    /// Decides the response to a request, whose head is written as in HTTP/1.1.
+    /// Decides the response to a request. The scratch memory begins with its head, of this length, written
+    /// as in HTTP/1.1.
     ///
     /// The bytes of the answer are the length of a text (32 bits), the text, and bytes of the body. The
     /// text has, with zero bytes between them: the status; the number of an open file, or -1; the parts of
     /// the body; and names and values of the fields in turn. A part is a number of the bytes of the body,
     /// or begin and end in the file.
     #[napi]
-    pub fn respond(&self, env: Env, head: BufferSlice<'_>) -> Result<Answer> {
+    pub fn respond(&self, env: Env, length: u32) -> Result<Answer> {
         let engine = engine()?;
-        let call = respond(engine.clone(), self.0.clone(), head.to_vec());
+        let head = engine.scratch()[..length as usize].to_vec();
+        let call = respond(engine.clone(), self.0.clone(), head);
         engine.run(env, Memory::Scratch, call)
     }
 }

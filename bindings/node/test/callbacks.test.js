@@ -46,13 +46,16 @@ const cases = {
   lstat: [['link'], ['absent'], ['link', { bigint: true }]],
   lutimes: [['link', 1, 2]],
   mkdir: [['new'], ['new', 0o700], ['dir'], ['a/b/c', { recursive: true }], ['dir', { recursive: true }]],
+  mkdtemp: [['absent\0'], [7]],
   open: [['absent'], [null], ['file', 'nonsense']],
   readFile: [['file'], ['file', 'utf8'], ['absent'], ['dir'], ['file', 'nonsense'], [{}], [undefined, 'utf8']],
   readdir: [['.'], ['.', { withFileTypes: true }], ['file'], ['.', 'buffer']],
   readlink: [['link'], ['file'], ['link', 'buffer']],
   rename: [['file', 'other'], ['file', 'dir'], ['absent', 'x']],
+  rm: [['file'], ['absent'], ['absent', { force: true }], ['dir'], ['dir', { recursive: true }]],
   rmdir: [['dir'], ['file']],
   stat: [['file'], ['link'], ['absent'], ['file', { bigint: true }]],
+  statfs: [['absent'], ['/proc'], ['/proc', { bigint: true }]],
   symlink: [['file', 'other'], ['file', 'link']],
   truncate: [['file', 3], ['file'], ['absent']],
   unlink: [['file'], ['dir']],
@@ -180,4 +183,7 @@ test('readRanges reads parts of a file', async (t) => {
   assert.ok(handle.fd > 0, 'a file that was given stays open');
   await handle.close();
   await assert.rejects(laio.readRanges(`${file}-absent`, ranges), { code: 'ENOENT' });
+  for (const wrong of [{ position: -1, length: 1 }, { position: 0, length: -1 }, { position: 0.5, length: 1 }, {}]) {
+    await assert.rejects(laio.readRanges(file, [...ranges, wrong]), { code: 'ERR_OUT_OF_RANGE' });
+  }
 });

@@ -3,6 +3,7 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const path = require('node:path');
 const { test } = require('node:test');
 const { pathToFileURL } = require('node:url');
 const { directory, laio, node, same } = require('./both.js');
@@ -218,6 +219,56 @@ const calls = {
     (p) => p.copyFile('large', 'file'),
     (p) => p.copyFile('/proc/self/comm', 'new'),
   ],
+  realpath: [
+    ...each((p, f) => p.realpath(f).then(within)),
+    ...['.', '..', 'dir/below/../below', 'dirlink/a', 'ümlaut'].map((f) => (p) => p.realpath(f).then(within)),
+    ...['file/', 'dirlink/', 'dangling/', '/proc/self'].map((f) => (p) => p.realpath(f).then(within)),
+    (p) => p.realpath(Buffer.from('ümlaut'), 'buffer').then(within),
+    (p) => p.realpath('ümlaut', { encoding: 'latin1' }).then(within),
+    (p) => p.realpath('file', 'nonsense'),
+    async (p) => {
+      const name = 'a (deleted)';
+      fs.writeFileSync(name, '');
+      return within(await p.realpath(name));
+    },
+    async (p) => {
+      const name = strange();
+      fs.writeFileSync(name, '');
+      return (await p.realpath(name, 'buffer')).subarray(-name.length);
+    },
+  ],
+  statfs: [
+    ...each((p, f) => p.statfs(f).then(shape)),
+    (p) => p.statfs('/proc').then(shape),
+    (p) => p.statfs('/proc', { bigint: true }).then(shape),
+    (p) => p.statfs('file', null),
+  ],
+  mkdtemp: [
+    ...['made-', 'dir/', Buffer.from('made-'), 'ü'].map((prefix) => (p) => p.mkdtemp(prefix).then(taken)),
+    (p) => p.mkdtemp('made-', 'utf8').then(taken),
+    (p) => p.mkdtemp('made-', { encoding: 'buffer' }).then((made) => taken(`${made}`)),
+    ...['absent/made-', 'file/', 'a\0b', 7, undefined].map((prefix) => async (p) => {
+      const { code, syscall } = await p.mkdtemp(prefix).catch((error) => error);
+      return { code, syscall };
+    }),
+  ],
+  rm: [
+    ...[undefined, { force: true }, { recursive: true }, { force: true, recursive: true }].flatMap((options) =>
+      each((p, f) => p.rm(f, options)),
+    ),
+    ...['dirlink', 'dirlink/', 'dangling/', 'absent/', '.', 'dir/.', 'dir/below/..', Buffer.from('dir')].map(
+      (f) => (p) => p.rm(f, { force: true, recursive: true }),
+    ),
+    ...[null, 'x', {}, { force: 1 }, { maxRetries: -1 }, { retryDelay: 'x' }].map(
+      (options) => (p) => p.rm('dir', options),
+    ),
+    (p) => p.rm('dir', { recursive: true, maxRetries: 2 }),
+    async (p) => {
+      for (let i = 0; i < 200; i++) fs.writeFileSync(`dir/below/${i}`, '');
+      fs.writeFileSync(Buffer.concat([Buffer.from('dir/'), strange()]), '');
+      await p.rm('dir', { recursive: true });
+    },
+  ],
   open: [
     ...each(async (p, f) => (await p.open(f)).close()),
     ...[
@@ -249,6 +300,22 @@ const calls = {
 
 function each(call) {
   return names.map((file) => named(`${call} of ${file}`, (promises) => call(promises, file)));
+}
+
+/** A path as seen from the directory of the test. */
+const within = (found) => path.relative(process.cwd(), `${found}`);
+
+/** What does not change in the status of a file system. */
+function shape(stats) {
+  const { type, bsize } = stats;
+  return { type, bsize, keys: Object.keys(stats), class: stats.constructor.name };
+}
+
+/** What is the same of each new directory, which is removed. */
+function taken(made) {
+  const { mode } = fs.statSync(made);
+  fs.rmdirSync(made);
+  return { start: made.slice(0, -6), rest: /^[A-Za-z0-9]{6}$/.test(made.slice(-6)), mode };
 }
 
 function aborted(call) {

@@ -64,6 +64,8 @@ function choose(below) {
     (p) => p.copyFile(file, other, size % 4),
     (p) => p.readdir(file),
     (p) => p.rm(file, { force: true, recursive: size % 2 === 0 }),
+    (p) => p.rm(other, { recursive: at > 0 }),
+    (p) => p.statfs(file).then(({ type, bsize }) => [type, bsize]),
     (p) => p.realpath(file).then((found) => path.basename(found)),
   ];
   const number = below(3);

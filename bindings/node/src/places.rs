@@ -1,0 +1,75 @@
+//! Where a file is (its path, its file system), and removing a directory with all that it has.
+
+use crate::answer::{Answer, Outcome, Value};
+use crate::engine::{Memory, engine, nothing};
+use crate::path::{self, Path};
+use laio::Proactor;
+use laio::ops::{Name, Open, OpenFile, StatFileSystem};
+use napi::{Env, Result};
+use napi_derive::napi;
+use std::ffi::OsString;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::{fs, io};
+
+/// Finds the path of a file without symbolic links: the kernel's own path of what the name leads to.
+#[napi]
+pub fn realpath(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    engine.run(
+        env,
+        Memory::Scratch,
+        resolve(engine.proactor, path::name(path)),
+    )
+}
+
+async fn resolve(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome {
+    let file = locate(proactor, name).await?;
+    // Reading it asks no file system.
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    Ok(Value::Bytes(path.into_os_string().into_vec()))
+}
+
+/// Reads the status of a file system: seven numbers of 64 bits, in the order of Node's own binding.
+#[napi]
+pub fn statfs(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    engine.run(
+        env,
+        Memory::Scratch,
+        measure(engine.proactor, path::name(path)),
+    )
+}
+
+async fn measure(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome {
+    // Of an open file the call is attempted, by name it is not.
+    let file = locate(proactor, name).await?;
+    let status = proactor.submit(StatFileSystem::new(file)).await?;
+    let fields = [
+        status.magic(),
+        status.block_size(),
+        status.blocks(),
+        status.free_blocks(),
+        status.available_blocks(),
+        status.inodes(),
+        status.free_inodes(),
+    ];
+    Ok(Value::Bytes(fields.map(u64::to_ne_bytes).concat()))
+}
+
+async fn locate(proactor: &'static Proactor, name: io::Result<Name>) -> io::Result<OpenFile> {
+    let open = Open::new(name?, libc::O_PATH | libc::O_CLOEXEC);
+    Ok(proactor.submit(open).await?.into())
+}
+
+/// Removes a directory with everything in it: one function on a helper thread, because none of its calls can
+/// be attempted. After an error some files are gone.
+#[napi]
+pub fn remove_tree(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    let (proactor, path) = (engine.proactor, path::text(path));
+    engine.run(env, Memory::New, async move {
+        let path = OsString::from_vec(path?.into_bytes());
+        nothing(proactor.blocking(|_| fs::remove_dir_all(path)).await?)
+    })
+}
