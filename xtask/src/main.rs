@@ -294,7 +294,7 @@ fn test_c(arguments: &TestArguments) -> Result<ExitCode, Failure> {
     test.args(["test", "--package", "laio-capi", "--test", "c", "--"]);
     test.args(&arguments.rest);
     if arguments.full {
-        test.env("LAIO_TEST_C", "full");
+        test.env("LAIO_TEST_EXTENT", "full");
     }
     let status = test.status().map_err(|error| cannot_run(&test, &error))?;
     Ok(if status.success() {

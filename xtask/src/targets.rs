@@ -112,6 +112,7 @@ fn run_suite(
     let mut suite: Command = runner.command(&program.path);
     suite.args(arguments).current_dir(&program.directory);
     suite.env("LAIO_TEST_SKIPS", skips);
+    suite.env("LAIO_TEST_EXTENT", "all");
     // As cargo sets it for the tests that it runs; skips are recorded with it.
     suite.env("CARGO_PKG_NAME", &program.package);
     if runner.emulates() {

@@ -3,10 +3,11 @@
 //!
 //! Each program in `tests/c`, for each way to compile and to run it, is a test of its own with a name like
 //! `timeouts/threads/cc-c99-shared`; so `cargo test -p laio-capi --test c timeouts/` runs a few. By default
-//! every program is compiled in one way, and run for every back end. With `LAIO_TEST_C=judges`, as in `.ci/run`, it
-//! is also compiled by other compilers, linked otherwise and sanitized, and run for one back end. With
-//! `LAIO_TEST_C=full` (`cargo xtask test-c --full`) there are all combinations. A missing tool (a compiler,
-//! valgrind, ...) makes tests skip, with the reason in the output.
+//! every program is compiled in one way, and run for four back ends. With `LAIO_TEST_EXTENT=all`, as in
+//! `.ci/run`, it is run for every back end, and also compiled by other compilers, linked otherwise and
+//! sanitized, and run for one back end. With `LAIO_TEST_EXTENT=full` (`cargo xtask test-c --full`) there are
+//! all combinations. A missing tool (a compiler, valgrind, ...) makes tests skip, with the reason in the
+//! output.
 
 #[path = "c_runner/execute.rs"]
 mod execute;
@@ -19,8 +20,9 @@ mod readme;
 mod tree;
 
 use execute::{Miss, execute};
+use laio_testing::extent::Extent;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use matrix::{BACK_ENDS, Build, Extent, Linkage, MAIN_CXX, Run};
+use matrix::{BACK_ENDS, Build, Linkage, MAIN_CXX, Run};
 use program::{Compiled, Program};
 use std::num::NonZero;
 use std::path::Path;
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
         (matrix::matrix(extent), matrix::cxx_matrix(extent))
     } else {
         // musl-gcc compiles no C++.
-        (matrix::static_matrix(), Vec::new())
+        (matrix::static_matrix(extent), Vec::new())
     };
     for (build, runs) in builds {
         tests(

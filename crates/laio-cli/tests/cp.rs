@@ -8,6 +8,7 @@
 //! | `LAIO_TEST_CP` | the program to test instead of `laio-cp`; it is called as `cp` |
 //! | `LAIO_TEST_KILLS` | the number of copies killed at random moments; default 15 |
 //! | `LAIO_TEST_USR` | a directory on a disk, in which all of `/usr` is copied through every back end |
+//! | `LAIO_TEST_EXTENT` | a third of the scenarios by default; `all` of them, as with a filter |
 //! | `LAIO_TEST_NO_SKIP` | a skip is a failure |
 
 #[path = "cp/case.rs"]
@@ -51,6 +52,7 @@ mod world;
 
 use std::process::ExitCode;
 
+use laio_testing::extent;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use case::Case;
@@ -65,29 +67,39 @@ fn main() -> ExitCode {
     // A background job of a script ignores SIGINT, and so would the copies that tests interrupt.
     laio_testing::process::restore_signals();
     let programs = Programs::find();
-    let mut trials: Vec<Trial> = scenarios::all().into_iter().map(trial).collect();
-    trials.extend(failures::cases().into_iter().map(trial));
-    trials.extend(extensions::cases().into_iter().map(trial));
-    trials.extend(extensions::trials());
+    let mut arguments = Arguments::from_args();
+    let mut cases = scenarios::all();
+    cases.extend(failures::cases());
+    cases.extend(extensions::cases());
+    cases.extend(private::cases());
+    cases.extend(kinds::cases());
+    cases.extend(limits::cases());
+    let mut rows: Vec<Trial> = cases.into_iter().map(trial).collect();
+    rows.extend(extensions::trials());
+    rows.extend(private::trials());
+    rows.extend(kept::trials());
+    rows.extend(kinds::trials());
+    let mut trials = tried(rows, arguments.filter.is_some());
     trials.extend(hashes::trials());
     trials.extend(failures::trials());
     trials.extend(distributed::trials());
-    trials.extend(private::cases().into_iter().map(trial));
-    trials.extend(private::trials());
-    trials.extend(kept::trials());
-    trials.extend(kinds::cases().into_iter().map(trial));
-    trials.extend(kinds::trials());
     trials.extend(lasting::trials());
     trials.extend(signals::trials());
-    trials.extend(limits::cases().into_iter().map(trial));
     trials.extend(limits::trials());
-    let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // More trials than processors: copies wait more than they compute.
     arguments.test_threads.get_or_insert(3 * processors);
     let conclusion = libtest_mimic::run(&arguments, trials);
     programs.tidy();
     conclusion.exit_code()
+}
+
+/// Returns the rows of the tables that are tried: by default one in three, and all of them for a filter to
+/// select among.
+fn tried(rows: Vec<Trial>, all: bool) -> Vec<Trial> {
+    let rows = rows.into_iter().enumerate();
+    let rows = rows.filter(|(index, _)| all || extent::chooses("", *index, 3));
+    rows.map(|(_, row)| row).collect()
 }
 
 fn trial(case: Case) -> Trial {

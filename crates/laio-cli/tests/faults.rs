@@ -7,7 +7,7 @@
 //!
 //! | variable | meaning |
 //! | --- | --- |
-//! | `LAIO_TEST_FAULTS` | the number of faults of a trial: 1 by default, `all` for every n and errno |
+//! | `LAIO_TEST_EXTENT` | by default a third of the trials; `all`, as with a filter; `full` for every fault |
 
 #[path = "faults/copy.rs"]
 mod copy;
@@ -24,6 +24,7 @@ mod tree;
 
 use std::process::ExitCode;
 
+use laio_testing::extent;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
@@ -33,5 +34,12 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(4);
     let mut trials: Vec<Trial> = copy::trials();
     trials.extend(server::trials());
+    // A filter selects among all of them.
+    let is_tried = |index: usize| arguments.filter.is_some() || extent::chooses("", index, 3);
+    let tried = trials
+        .into_iter()
+        .enumerate()
+        .filter(|(index, _)| is_tried(*index));
+    let trials = tried.map(|(_, trial)| trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -75,6 +75,8 @@
 //! | `LAIO_TEST_SEED` | the seed of all random tests |
 //! | `LAIO_TEST_PIPE_SIZE` | the capacity of the pipes of [`temp::pipe`] in bytes: 4096 finds tests that need
 //! more |
+//! | `LAIO_TEST_EXTENT` | by default tests try a part of their cases; `all`, as in `.ci/run`; `full`,
+//! also every fault with every errno and every build of the C programs |
 //! | `LAIO_TEST_DIR` | the directory in which [`temp::scratch`] creates its directories |
 //! | `LAIO_TEST_LIMIT` | the number of seconds for which a test may make no progress; default 300. All other
 //! limits grow in proportion |
@@ -91,6 +93,7 @@ pub mod bombardment;
 pub mod child;
 mod child_mark;
 pub mod control_group;
+pub mod extent;
 pub mod fail_nth;
 pub mod fault_fs;
 pub mod forbid;

@@ -26,7 +26,7 @@ impl Job {
         Job {
             name,
             script: format!(
-                "LAIO_TEST_LIMIT={TEST_LIMIT} LAIO_TEST_SKIPS=/tmp/skips {program} --test-threads 4 {arguments}; status=$?\n\
+                "LAIO_TEST_EXTENT=all LAIO_TEST_LIMIT={TEST_LIMIT} LAIO_TEST_SKIPS=/tmp/skips {program} --test-threads 4 {arguments}; status=$?\n\
                  [ -e /tmp/skips ] && sort -u /tmp/skips | sed 's/^/skipped: /'; rm -f /tmp/skips\n\
                  (exit $status)",
             ),

@@ -3,6 +3,7 @@
 use crate::execute::{Miss, skipped};
 use crate::program::Program;
 use crate::tree::Kind;
+use laio_testing::extent::Extent;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use std::process::Command;
@@ -196,28 +197,14 @@ impl Display for Run {
     }
 }
 
-/// How much is compiled and run: `LAIO_TEST_C`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Extent {
-    /// One build of each program, with every back end.
-    Main,
-    /// Other compilers, languages, linkages and sanitizers too, with one back end: `judges`, as in `.ci/run`.
-    Judges,
-    /// All combinations: `full`.
-    Full,
-}
-
-impl Extent {
-    pub(crate) fn wanted() -> Extent {
-        match std::env::var("LAIO_TEST_C").as_deref() {
-            Err(_) | Ok("") => Extent::Main,
-            Ok("judges") => Extent::Judges,
-            Ok("full") => Extent::Full,
-            Ok(other) => {
-                panic!("LAIO_TEST_C is {other:?}, which is neither \"judges\" nor \"full\"")
-            }
-        }
-    }
+/// The back ends that run every program: by default one of each kind, because no function of the C library
+/// knows its back end.
+pub(crate) fn back_ends(extent: Extent) -> Vec<BackEnd> {
+    let all = BACK_ENDS.into_iter();
+    let is_usual =
+        |it: &BackEnd| ["threads", "activations", "lazy", "lazy-without-ring"].contains(&it.label);
+    all.filter(|it| extent > Extent::Usual || is_usual(it))
+        .collect()
 }
 
 /// The builds of the tests of `laio.hpp`, and their runs.
@@ -226,8 +213,8 @@ pub(crate) fn cxx_matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
         back_end,
         valgrind: false,
     };
-    let every = BACK_ENDS.map(plain).to_vec();
-    if extent == Extent::Main {
+    let every: Vec<Run> = back_ends(extent).into_iter().map(plain).collect();
+    if extent == Extent::Usual {
         return vec![(MAIN_CXX, every)];
     }
     let is_full = extent == Extent::Full;
@@ -262,12 +249,15 @@ pub(crate) fn cxx_matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
 }
 
 /// The only build for a C library that cannot have `liblaio.so`, and its runs.
-pub(crate) fn static_matrix() -> Vec<(Build, Vec<Run>)> {
+pub(crate) fn static_matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
     let plain = |back_end| Run {
         back_end,
         valgrind: false,
     };
-    vec![(MAIN_STATIC, BACK_ENDS.map(plain).to_vec())]
+    vec![(
+        MAIN_STATIC,
+        back_ends(extent).into_iter().map(plain).collect(),
+    )]
 }
 
 /// The builds of the C programs, and their runs.
@@ -276,10 +266,10 @@ pub(crate) fn matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
         back_end,
         valgrind: false,
     };
-    let every = BACK_ENDS.map(plain);
+    let every: Vec<Run> = back_ends(extent).into_iter().map(plain).collect();
     if extent < Extent::Full {
-        let mut most = vec![(MAIN, every.to_vec())];
-        if extent == Extent::Main {
+        let mut most = vec![(MAIN, every)];
+        if extent == Extent::Usual {
             return most;
         }
         for build in [
@@ -300,18 +290,18 @@ pub(crate) fn matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
         back_end,
         valgrind: true,
     });
-    let mut all = vec![(MAIN, every.into_iter().chain(valgrind).collect())];
+    let mut all = vec![(MAIN, every.iter().copied().chain(valgrind).collect())];
     for compiler in ["gcc", "clang"] {
         for language in [Language::C99, Language::C17, Language::Cxx20] {
             for linkage in [Linkage::Shared, Linkage::Archive] {
-                all.push((Build::new(compiler, language, linkage), every.to_vec()));
+                all.push((Build::new(compiler, language, linkage), every.clone()));
             }
         }
         for build in [
             Build::new(compiler, Language::C99, Linkage::Static),
             Build::new(compiler, Language::C99, Linkage::Shared).sanitized(),
         ] {
-            all.push((build, every.to_vec()));
+            all.push((build, every.clone()));
         }
     }
     all

@@ -13,6 +13,10 @@ mod harness;
 /// suite of `laio`. Short transfers remain, because results then differ from the lengths that C passes.
 const MODES: [harness::Mode; 2] = [harness::Mode::Natural, harness::Mode::ShortTransfer];
 
+/// By default one scenario in so many runs in each environment: what an environment forbids, the engine meets
+/// below C.
+const ENVIRONMENTS_SHARE: usize = 16;
+
 #[path = "../../../laio/tests/suite/contract/closing.rs"]
 mod closing;
 #[path = "../../../laio/tests/suite/contract/complete.rs"]

@@ -6,7 +6,7 @@ use laio::BackendKind;
 use laio_serve::{Options, UploadSync, Uploaders, Zip};
 use laio_testing::fault_fs::{Fault, FaultFs, Kind};
 use laio_testing::nth_call::NthCall;
-use laio_testing::{child, or_skip, test_name};
+use laio_testing::{child, extent, or_skip, test_name};
 use libc::{EEXIST, EINVAL, EIO, ENOENT, ENOMEM, ENOSPC, EXDEV};
 use std::ffi::{c_int, c_long};
 use std::fs;
@@ -316,7 +316,8 @@ struct Injected<'a> {
 }
 
 /// Does each job again and again, and lets the n-th call of a kind fail, for every n. `arm` sets the fault for a job,
-/// and `disarm` returns whether it has occurred. Returns the number of faults, and what was wrong.
+/// and `disarm` returns whether it has occurred. By default one job in seven is done for each kind and errno.
+/// Returns the number of faults, and what was wrong.
 fn every_fault(
     server: &Running,
     root: &Path,
@@ -327,6 +328,9 @@ fn every_fault(
     let (mut faults, mut wrong) = (0, Vec::new());
     let Injected { what, errno, keeps } = fault;
     for (number, job) in JOBS.iter().enumerate() {
+        if !extent::chooses(&format!("{what} {errno}"), number, 7) {
+            continue;
+        }
         for n in 1.. {
             let place = Place::new(server, root, &format!("{number}-{what}-{errno}-{n}"), job);
             arm(job, n);

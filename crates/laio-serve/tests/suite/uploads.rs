@@ -3,6 +3,7 @@
 use crate::common::{Client, LONG, Response, Running, asynchronous_backends, every_backend, until};
 use laio::BackendKind;
 use laio_serve::{Auth, Host, Observer, Options, Sandbox, Site, UploadSync, Uploaders};
+use laio_testing::extent;
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::{FaultFs, or_skip};
 use std::fs;
@@ -268,7 +269,7 @@ fn the_next_request_sees_the_change() {
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), backend);
         let (mut one, mut other) = (server.connect(), server.connect());
-        for round in 0..100 {
+        for round in 0..extent::cases(100, 25) {
             let text = format!("round {}", round % 10);
             let target = format!("/{}", round % 3);
             one.ask(&format!("PUT {target} | \"{text}\""));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Counted, Fault, Faults, Kind, chosen, kind, start};
 use crate::child::{self, Ended};
+use crate::extent;
 
 /// A call that marks the beginning and the end of the body, and that no program makes otherwise.
 pub(super) const MARK: c_int = libc::SYS_personality as c_int;
@@ -75,7 +76,8 @@ pub fn child(
 }
 
 /// Runs the body of a test once without a fault, and then once for each fault that [`chosen`] returns for each kind of
-/// these names. The body must return in each child; it finds the errno in [`failing_errno`].
+/// these names; by default only for one kind in four, for others with another mark. The body must return in
+/// each child; it finds the errno in [`failing_errno`].
 ///
 /// # Panics
 ///
@@ -94,6 +96,9 @@ pub fn each(limit: Duration, test: &str, mark: &str, names: &[&str], body: impl 
     assert!(counted.ended.finished, "without a fault: {output}");
     let mut wrong = Vec::new();
     for (index, kind) in kinds.iter().enumerate() {
+        if !extent::chooses(mark, index, 4) {
+            continue;
+        }
         for fault in chosen(kind, counted.seen[index], index) {
             let failing = run(Some(fault)).expect("a child");
             if !failing.ended.finished {

@@ -1,28 +1,14 @@
 //! Which faults a test tries.
 
-use std::env;
-
 use super::{Fault, Kind};
+use crate::extent::Extent;
 
-/// The name of the variable with the number of faults that a test tries for each kind of call: 1 by default, `all`
-/// for every call with every errno.
-const FAULTS: &str = "LAIO_TEST_FAULTS";
-
-/// Returns the faults of one kind for a job that makes this many calls of it, as many as the environment asks for.
-/// Another `trial` begins with another errno, so that few faults for each kind reach many errnos.
-///
-/// # Panics
-///
-/// If the variable is neither a number nor `all`.
+/// Returns the faults of one kind for a job that makes this many calls of it: one, or every call with every
+/// errno in the full extent. Another `trial` begins with another errno, so that few faults for each kind
+/// reach many errnos.
 pub fn chosen(kind: &'static Kind, calls: u32, trial: usize) -> Vec<Fault> {
-    let wanted = match env::var(FAULTS).as_deref() {
-        Ok("all") => usize::MAX,
-        Ok(number) => number
-            .parse()
-            .unwrap_or_else(|_| panic!("{FAULTS} is a number or `all`")),
-        Err(_) => 1,
-    };
-    spread(kind, calls, trial, wanted)
+    let is_full = Extent::wanted() == Extent::Full;
+    spread(kind, calls, trial, if is_full { usize::MAX } else { 1 })
 }
 
 fn spread(kind: &'static Kind, calls: u32, trial: usize, wanted: usize) -> Vec<Fault> {

@@ -2,7 +2,7 @@
 //! all results and the trees that are left are the same.
 
 use crate::support::{Seen, directory, each_runtime, show};
-use laio_testing::Random;
+use laio_testing::{Random, extent};
 use std::fmt::Write as _;
 use std::io::SeekFrom;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,7 +17,7 @@ const PROGRAMS: &str = "LAIO_TEST_PROGRAMS";
 fn random_programs_see_the_same() {
     let (mut random, programs) = match std::env::var(PROGRAMS) {
         Ok(count) => (Random::for_test(), count.parse().expect("a number")),
-        Err(_) => (Random::new(1), 60),
+        Err(_) => (Random::new(1), extent::cases(60, 20)),
     };
     let runtimes = each_runtime();
     for number in 0..programs {
@@ -25,7 +25,7 @@ fn random_programs_see_the_same() {
             .map(|_| Step::random(&mut random))
             .collect();
         let ((_kept, one), (_kept_too, other)) = (directory(), directory());
-        let runtime = &runtimes[number % 2];
+        let runtime = &runtimes[number as usize % 2];
         let expected = runtime.block_on(with_tokio::run(&program, &one));
         let found = runtime.block_on(with_laio::run(&program, &other));
         for (number, step) in program.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! All other tests once more, in processes as people deploy them.
 
+use laio_testing::extent::Extent;
 use laio_testing::forbid::{self, Forbid};
 use laio_testing::sandbox::{Environment, Sandbox};
 use laio_testing::{NO_SKIP, SKIPS, or_skip};
@@ -49,7 +50,11 @@ fn every_other_test_with_few_threads() {
     every_other_test_in(Environment::FewThreads, &["slow_disk", "lifecycle"]);
 }
 
+/// By default only as in Docker, which is the strictest that still runs several tests at a time.
 fn every_other_test_in(environment: Environment, skipped: &[&str]) {
+    if environment != Environment::Docker && Extent::wanted() == Extent::Usual {
+        return;
+    }
     let Some(sandbox) = or_skip(Sandbox::new(environment)) else {
         return;
     };

@@ -13,6 +13,9 @@ mod operations;
 mod proactor;
 mod table;
 
+/// By default one scenario in so many runs in each environment, another part in each.
+const ENVIRONMENTS_SHARE: usize = 4;
+
 /// The faults under which the contract is tested.
 const MODES: [harness::Mode; 6] = [
     harness::Mode::Natural,

@@ -5,9 +5,9 @@ use super::{Fixture, large, run};
 use crate::common::multiplexed::Multiplexed;
 use crate::common::until;
 use laio_serve::{Http3, Memory, Observer};
+use laio_testing::extent;
 use std::time::Duration;
 
-const CONNECTIONS: u64 = 10;
 const STREAMS: u64 = 100;
 
 /// Begins requests on a connection whose streams have this window, and reads the heads of the responses.
@@ -33,19 +33,20 @@ fn unread_responses_hold_no_more_than_flow_control_has_admitted() {
     let own = observer.clone();
     let fixture = Fixture::with(|options| options.observer = own);
     let held = || observer.seen().memory.held;
+    let connections = extent::cases(10, 3);
     run(async {
         // The head of a response, and a few bytes of its body.
         let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..connections {
             clients.push(hostile(&fixture, 1000).await);
         }
         // A piece that flow control has admitted in part stays until it is acknowledged, by which the heads of
         // the next responses arrive.
         let requests = STREAMS * (Memory::REQUEST + 1024);
         let most = requests + Http3::SEND_BUFFER_MAX + 3 * Memory::GRAIN;
-        assert!(held() > 0 && held() <= CONNECTIONS * most, "{}", held());
+        assert!(held() > 0 && held() <= connections * most, "{}", held());
         until("only requests are held", || {
-            held() <= CONNECTIONS * (requests + 3 * Memory::GRAIN)
+            held() <= connections * (requests + 3 * Memory::GRAIN)
         });
     });
     until("all is given back", || held() == 0);

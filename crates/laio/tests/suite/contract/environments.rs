@@ -13,7 +13,7 @@ use laio::{BackendKind, Context, Errno, Options};
 use laio_testing::forbid::{self, Forbid};
 use laio_testing::sandbox::{self, Environment};
 use laio_testing::temp::{drain, fill, pipe, stream_pair};
-use laio_testing::{child, test_name};
+use laio_testing::{child, extent, test_name};
 use std::time::Duration;
 
 /// If set, all scenarios run in each environment and in all modes; otherwise only in the natural mode, without the
@@ -47,17 +47,22 @@ fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
         .chain(about(results_transfers::SCENARIOS, true))
 }
 
-/// Runs all scenarios in a process where these calls are forbidden.
+/// Runs scenarios, by default a part of them that is another one for each test, in a process where these
+/// calls are forbidden.
 fn everything_works(test: &'static str, forbid: &Forbid) {
-    forbid::child_within(limit(), test, forbid, || run_scenarios(&forbid.calls()));
+    forbid::child_within(limit(), test, forbid, || {
+        run_scenarios(test, &forbid.calls())
+    });
 }
 
-/// Runs all scenarios in a process as people deploy it.
+/// The same in a process as people deploy it.
 fn everything_works_in(test: &'static str, environment: Environment) {
     let forbidden = environment
         .filter()
         .map_or(Vec::new(), |filter| filter.calls());
-    sandbox::child_in(environment, limit(), test, || run_scenarios(&forbidden));
+    sandbox::child_in(environment, limit(), test, || {
+        run_scenarios(test, &forbidden);
+    });
 }
 
 fn limit() -> Duration {
@@ -68,10 +73,12 @@ fn is_stress() -> bool {
     std::env::var_os(STRESS).is_some()
 }
 
-fn run_scenarios(forbidden: &[libc::c_long]) {
+fn run_scenarios(test: &str, forbidden: &[libc::c_long]) {
     let mut failed = Vec::new();
-    for ((name, scenario), about_files) in scenarios() {
-        if !is_stress() && SLOW.contains(&name) {
+    for (index, ((name, scenario), about_files)) in scenarios().enumerate() {
+        if !is_stress()
+            && (SLOW.contains(&name) || !extent::chooses(test, index, crate::ENVIRONMENTS_SHARE))
+        {
             continue;
         }
         let modes: &[Mode] = if is_stress() { &[] } else { &[Mode::Natural] };

@@ -10,6 +10,7 @@ use crate::harness::{
 };
 use laio::testing::{FailingEntry, Inject};
 use laio::{BackendKind, Context, Errno, Limits};
+use laio_testing::extent::Extent;
 use laio_testing::temp::{file_with, pattern, pipe, scratch};
 use std::time::Instant;
 
@@ -165,8 +166,11 @@ fn an_operation_that_the_ring_refuses_is_the_only_one_that_fails() {
         Errno::CANCELED,
     ];
     // As for `failing_calls`.
-    let all = std::env::var("LAIO_TEST_FAULTS").is_ok_and(|wanted| wanted == "all");
-    let step = if all { 1 } else { 13 };
+    let step = match Extent::wanted() {
+        Extent::Usual => 41,
+        Extent::All => 13,
+        Extent::Full => 1,
+    };
     let natural = |way: &Way| way.mode == Mode::Natural || way.mode == Mode::ForceBlock;
     for_each_pending(|way| {
         let has_ring = matches!(way.backend, BackendKind::Lazy | BackendKind::Uring);
