@@ -168,9 +168,9 @@ impl Operations {
         unwanted
     }
 
-    /// Notes that a helper closes a file of a remote file system from now on. The number may belong to another file
-    /// before the close ends: the kernel gives the number free first, and then waits for the file system, which may
-    /// never answer. So nothing waits for its end.
+    /// Notes that a helper closes a file of a remote file system from now on. The number may belong to
+    /// another file before the close ends: the kernel gives the number free first, and then waits for the
+    /// file system, which may never answer. So nothing waits for its end.
     pub(crate) fn begin_remote_close(&mut self, slot: Slot, hints: &mut Hints) {
         hints.forget(self.slots[slot].call.descriptor(0));
         self.leave_descriptors(slot);

@@ -4,8 +4,8 @@ use crate::proactor;
 use laio::ops::OpenFile;
 use std::ops::Deref;
 
-/// An open file. Dropping it closes it, in the background if the file system is that of another machine or
-/// process, which may answer late ([`laio::Proactor::close`]).
+/// An open file. Dropping it closes it, in the background on a network or FUSE file system, which may answer
+/// late ([`laio::Proactor::close`]).
 pub(super) struct Opened(Option<OpenFile>);
 
 impl From<OpenFile> for Opened {

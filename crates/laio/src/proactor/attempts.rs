@@ -58,8 +58,8 @@ impl Proactor {
         local::with(&self.0, |local: &mut Local| local.is_local(fd)).unwrap_or(false)
     }
 
-    /// Gives up an open file. If this is its last clone, and the file is on a file system of another machine or
-    /// process, the background closes it: `close` waits there until written data are sent (NFS), or for an answer
+    /// Gives up an open file. If this is its last clone, and the file is on a network or FUSE file system,
+    /// the background closes it: `close` waits there until written data are sent (NFS), or for an answer
     /// (FUSE). Errors of the `close` are lost, as when the file is dropped: submit a [`Close`] to see them.
     ///
     /// With [`Rights::Thread`] it is closed at once.

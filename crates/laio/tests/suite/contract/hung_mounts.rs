@@ -155,8 +155,8 @@ fn a_file_system_that_hangs_stops_no_call_on_another() {
     });
 }
 
-/// The kernel gives the number of a file free before the close ends, which may never be. So the number may be that of
-/// another file, whose calls wait for nothing.
+/// The kernel gives the number of a file free before the close ends, which may never be. So the number may
+/// belong to another file, whose calls wait for nothing.
 #[test]
 fn a_close_that_hangs_stops_no_call_on_a_file_with_its_number() {
     let Some(server) = or_skip(FaultFs::mount()) else {
