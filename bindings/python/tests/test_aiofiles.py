@@ -355,7 +355,8 @@ def test_standard_streams(module):
         [sys.executable, "-c", PROGRAM.format(package=package, name=name)],
         input="eins\nzwei\ndrei".encode(),
         capture_output=True,
-        env={**os.environ, "PYTHONUTF8": "1"},
+        # Without a buffer for text, before which aiofiles would write the bytes.
+        env={**os.environ, "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"},
         check=False,
     )
     assert done.stderr == b"error\n"
