@@ -10,6 +10,7 @@ use napi_derive::napi;
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::{fs, io};
 
 /// Finds the path of a file without symbolic links: the kernel's own path of what the name leads to.
@@ -27,7 +28,14 @@ async fn resolve(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome
     let file = locate(proactor, name).await?;
     // Reading it asks no file system.
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    Ok(Value::Bytes(path.into_os_string().into_vec()))
+    let path = path.into_os_string().into_vec();
+    // The kernel writes "(deleted)" behind a name that was removed meanwhile, and no "/" before one that
+    // cannot be reached from the root directory.
+    let is_removed = path.ends_with(b" (deleted)") && file.as_std().metadata()?.nlink() == 0;
+    if is_removed || !path.starts_with(b"/") {
+        return Err(io::Error::from_raw_os_error(libc::ENOENT));
+    }
+    Ok(Value::Bytes(path))
 }
 
 /// Reads the status of a file system: seven numbers of 64 bits, in the order of Node's own binding.
