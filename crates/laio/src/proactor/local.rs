@@ -200,9 +200,14 @@ impl Local {
         links(row, call, false, &self.knowledge.hints)
     }
 
-    /// The descriptors on which the operation for this call has an order to keep.
-    pub(super) fn links_in_flight(&mut self, row: &Row, call: &Call) -> [Link; 2] {
-        let regular = self.knowledge.may_continue_short(row, call);
+    /// Whether a short transfer may be continued; see [`Knowledge::may_continue_short`].
+    pub(super) fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
+        self.knowledge.may_continue_short(row, call)
+    }
+
+    /// The descriptors on which the operation for this call has an order to keep. `regular`: see
+    /// [`Local::is_regular`].
+    pub(super) fn links_in_flight(&self, row: &Row, call: &Call, regular: bool) -> [Link; 2] {
         links(row, call, regular, &self.knowledge.hints)
     }
 
@@ -217,9 +222,8 @@ impl Local {
     }
 
     /// The device number of the remote file system that a call asks; see [`Knowledge::asked_remote`].
-    pub(super) fn asked_remote(&mut self, call: &Call, rest: &Rest) -> Option<u64> {
+    pub(super) fn asked_remote(&mut self, call: &Call, rest: &Rest, regular: bool) -> Option<u64> {
         let row = table::row(call.number);
-        let regular = self.knowledge.may_continue_short(row, call);
         let suspect = rest.why == Why::Unsupported;
         self.knowledge
             .asked_remote(row, call, regular, suspect, true)

@@ -3,6 +3,7 @@
 use super::batch_end::BatchEnd;
 use super::busy::Hold;
 use super::driver::Driver;
+use super::generation::Generation;
 use super::helper_pool;
 use super::inbox::Rest;
 use super::local::{self, Request};
@@ -181,7 +182,8 @@ fn hand_over<O: Operation + Send>(
     let Running::Helper(driver) = &in_flight.maker else {
         let none = task.take(Some(waker));
         debug_assert!(none.is_none(), "no thread has it yet");
-        return HandedOver::Yes(in_flight.start(duty, rest));
+        let in_flight = in_flight.start(duty, rest);
+        return HandedOver::Yes(in_flight);
     };
     driver.helpers.call(duty, rest);
     let helpers = &driver.helpers;
@@ -215,24 +217,13 @@ pub(super) fn place<O: Operation + Send>(
     if generation.is_closed() {
         return Err(fail(operation, &call, rest, Errno::CANCELED));
     }
-    let decide = |local: &mut local::Local| {
-        let row = table::row(call.number);
-        let links = local.links_in_flight(row, &call);
-        let made_by = maker(&generation, &shared.options, local, row, &call, &links);
-        let direct = matches!(&made_by, Ok(Maker::Driver(driver))
-            if helper_pool::takes(shared, driver.has_ring, row, &rest, &links))
-            && local.asked_remote(&call, &rest).is_none()
-            && !generation.must_wait(&links);
-        // A number may belong to another file before its close ends: see `Operations::begin_remote_close`.
-        let closes = row.attempt == Attempt::Close && local.asked_remote(&call, &rest).is_some();
-        let held = if closes { [Link::UNUSED; 2] } else { links };
-        (made_by, held, direct)
-    };
-    let (made_by, links, direct) = match local::with(shared, decide) {
-        Some(decided) => decided,
-        // The thread ends: only a thread that it starts has its rights for certain.
-        None => (Ok(Maker::OneShot), [Link::UNUSED; 2], false),
-    };
+    let decide = |local: &mut local::Local| Decision::of(shared, &generation, local, &call, &rest);
+    let decision = local::with(shared, decide);
+    let Decision {
+        made_by,
+        links,
+        hop,
+    } = decision.unwrap_or(Decision::WHILE_THE_THREAD_ENDS);
     let maker = match made_by {
         Ok(maker) => maker,
         Err(errno) => return Err(fail(operation, &call, rest, errno)),
@@ -240,7 +231,11 @@ pub(super) fn place<O: Operation + Send>(
     let reserved = match maker {
         Maker::Driver(_) => None,
         Maker::OneShot => {
-            let remote = local::with(shared, |local| local.asked_remote(&call, &rest)).flatten();
+            let asked = |local: &mut local::Local| {
+                let regular = local.is_regular(table::row(call.number), &call);
+                local.asked_remote(&call, &rest, regular)
+            };
+            let remote = local::with(shared, asked).flatten();
             match generation.one_shots.reserve(remote, waker) {
                 None => return Err(HandedOver::Later(operation, rest)),
                 reserved => reserved,
@@ -249,11 +244,7 @@ pub(super) fn place<O: Operation + Send>(
     };
     generation.handed_over.fetch_add(1, Relaxed);
     let maker = match maker {
-        Maker::Driver(driver) if direct => {
-            generation.direct.fetch_add(1, Relaxed);
-            Running::Helper(driver)
-        }
-        Maker::Driver(driver) => Running::Driver(driver),
+        Maker::Driver(driver) => running(&generation, driver, hop),
         Maker::OneShot => reserved.map_or(Running::None, Running::Reserved),
     };
     let task = Task::new(operation, batch);
@@ -267,6 +258,73 @@ pub(super) fn place<O: Operation + Send>(
         duty,
         rest,
     })
+}
+
+/// Who makes the call of an operation.
+struct Decision {
+    made_by: Result<Maker, Errno>,
+    links: [Link; 2],
+    hop: Hop,
+}
+
+impl Decision {
+    /// Only a thread that the ending thread starts has its rights for certain.
+    const WHILE_THE_THREAD_ENDS: Decision = Decision {
+        made_by: Ok(Maker::OneShot),
+        links: [Link::UNUSED; 2],
+        hop: Hop::Driver,
+    };
+
+    fn of(
+        shared: &Shared,
+        generation: &Generation,
+        local: &mut local::Local,
+        call: &Call,
+        rest: &Rest,
+    ) -> Decision {
+        let row = table::row(call.number);
+        let regular = local.is_regular(row, call);
+        let links = local.links_in_flight(row, call, regular);
+        let made_by = maker(generation, &shared.options, local, row, call, &links);
+        let waits = || generation.must_wait(&links);
+        let hop = match &made_by {
+            Ok(Maker::Driver(driver)) => {
+                if helper_pool::takes(shared, driver.has_ring, row, rest, &links)
+                    && local.asked_remote(call, rest, regular).is_none()
+                    && !waits()
+                {
+                    Hop::Helper
+                } else {
+                    Hop::Driver
+                }
+            }
+            _ => Hop::Driver,
+        };
+        // A number may belong to another file before its close ends: see `Operations::begin_remote_close`.
+        let closes =
+            row.attempt == Attempt::Close && local.asked_remote(call, rest, regular).is_some();
+        Decision {
+            made_by,
+            links: if closes { [Link::UNUSED; 2] } else { links },
+            hop,
+        }
+    }
+}
+
+/// Where an operation of a driver goes first.
+enum Hop {
+    Driver,
+    Helper,
+}
+
+fn running(generation: &Generation, driver: Arc<Driver>, hop: Hop) -> Running {
+    match hop {
+        Hop::Helper => {
+            generation.direct.fetch_add(1, Relaxed);
+            Running::Helper(driver)
+        }
+        Hop::Driver => Running::Driver(driver),
+    }
 }
 
 /// The outcome of an operation that cannot go to the background. A `close` is made: an error would leave
