@@ -14,6 +14,7 @@ mod helper_pool;
 mod inbox;
 mod loads;
 mod local;
+mod loop_ring;
 mod one_shot;
 mod queue;
 mod rights;

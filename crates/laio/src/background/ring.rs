@@ -27,6 +27,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 use workers::Workers;
 
+pub(crate) use prepare::read_entry;
 pub(crate) use setup::thread_has_rings;
 
 /// A CQE of an operation.

@@ -97,16 +97,26 @@ impl HelperPool {
 
     /// Makes a helper make a call. `links` are those of the operation, which waits for no other one.
     pub(super) fn call(&self, duty: Duty, rest: Rest) {
-        if let Some(fd) = duty.links().into_iter().find_map(used) {
-            let waiting = Vec::new();
-            self.lock_lines().push(Line { fd, waiting });
-        }
+        self.begin_line(&duty);
         let work = if duty.after_open().is_some() {
             Work::Load(duty, rest)
         } else {
             Work::Call(duty, rest)
         };
         self.add(Lane::Bounded, work);
+    }
+
+    /// Makes operations on the descriptors of this one wait until [`HelperPool::end_line_of`].
+    pub(super) fn begin_line(&self, duty: &Duty) {
+        if let Some(fd) = duty.links().into_iter().find_map(used) {
+            let waiting = Vec::new();
+            self.lock_lines().push(Line { fd, waiting });
+        }
+    }
+
+    /// Makes a helper make the rest of a call for which [`HelperPool::begin_line`] was called.
+    pub(super) fn go_on(&self, duty: Duty, rest: Rest) {
+        self.add(Lane::Bounded, Work::Call(duty, rest));
     }
 
     /// Makes a helper run a function, which may wait for others.

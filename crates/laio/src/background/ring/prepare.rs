@@ -74,6 +74,18 @@ impl Ring {
     }
 }
 
+/// Returns the SQE for a read into one buffer; `None` for any other call. It points to the call's memory
+/// only.
+pub(crate) fn read_entry(row: &Row, call: &Call) -> Option<squeue::Entry> {
+    if row.opcode? != Opcode::Read {
+        return None;
+    }
+    let (pointer, length, offset) = buffer(row.transfer, call)?;
+    let fd = types::Fd(call.descriptor(0));
+    let read = opcode::Read::new(fd, pointer as *mut u8, length);
+    Some(read.offset(offset).build())
+}
+
 /// Returns the SQE for a call, or `None` if no io_uring operation gives the same result for this
 /// call with these arguments. The SQE may point into `scratch`.
 #[inline]
@@ -86,12 +98,7 @@ fn entry(
     let args = &call.args;
     let fd = types::Fd(args[0] as i32);
     let entry = match row.opcode? {
-        Opcode::Read => {
-            let (pointer, length, offset) = buffer(row.transfer, call)?;
-            opcode::Read::new(fd, pointer as *mut u8, length)
-                .offset(offset)
-                .build()
-        }
+        Opcode::Read => read_entry(row, call)?,
         Opcode::Write => {
             let (pointer, length, offset) = buffer(row.transfer, call)?;
             opcode::Write::new(fd, pointer as *const u8, length)
