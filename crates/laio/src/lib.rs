@@ -231,7 +231,9 @@ pub use knowledge::mounts::{Mount, Place};
 pub use operation::{Operation, ReadsStream};
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options, Rights};
 pub use poll::PollOptions;
-pub use proactor::{Batch, Blocking, Metric, Proactor, ProactorStats, Stop, Submission};
+pub use proactor::{
+    Batch, Blocking, FindLoopRing, LoopRing, Metric, Proactor, ProactorStats, Stop, Submission,
+};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
 pub use ticket::Ticket;

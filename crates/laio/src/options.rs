@@ -178,6 +178,9 @@ impl Limits {
     /// The lowest number of the engine's own descriptors, which stay out of the program's way. Lower
     /// where the process's limit of descriptors is lower.
     pub const OWN_DESCRIPTORS: i32 = 512;
+    /// How often a driver looks at the ring of an event loop ([`LoopRing`](crate::LoopRing)) while reads
+    /// are in flight there. A CQE that the loop has left for so long is taken by the driver.
+    pub const LOOP_RING_TICK: Duration = Duration::from_millis(20);
     /// The number of operations that are submitted together. With fewer, entering the kernel costs
     /// more; with more, a disk is idle while the program makes its calls.
     pub const BATCH: u32 = 8;

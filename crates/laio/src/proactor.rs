@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 pub use batch::Batch;
 pub use function::{Blocking, Stop};
 pub(crate) use local::new_identity;
+pub use loop_ring::{FindLoopRing, LoopRing};
 pub use stats::{Metric, ProactorStats};
 pub use submission::Submission;
 
@@ -137,6 +138,16 @@ impl Proactor {
         operations: impl IntoIterator<Item = O>,
     ) -> Batch<O> {
         Batch::new(self.0.clone(), operations)
+    }
+
+    /// Makes a ring for an event loop, to which it submits reads of files that would block:
+    /// [`Submission::in_loop`].
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the options or the back end forbid a ring; `ENOSYS`, `EPERM` and `EACCES` where
+    /// io_uring is absent or forbidden; `ENOMEM` and `EMFILE` at limits.
+    pub fn loop_ring(&self) -> Result<LoopRing, Errno> {
+        LoopRing::new(&self.0.options)
     }
 
     /// Returns a future that runs a function which may block, on a helper thread: for work of many calls

@@ -28,7 +28,7 @@ use std::time::Duration;
 use workers::Workers;
 
 pub(crate) use prepare::read_entry;
-pub(crate) use setup::thread_has_rings;
+pub(crate) use setup::{set_up_for_threads, thread_has_rings};
 
 /// A CQE of an operation.
 #[derive(Clone, Copy, Debug)]

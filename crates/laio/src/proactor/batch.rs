@@ -70,7 +70,7 @@ impl<O: Operation + Send> Batch<O> {
                     Err(attempted) => attempted,
                 },
             };
-            match place(shared, operation, rest, waker, Some(self.end.clone())) {
+            match place(shared, operation, rest, waker, Some(self.end.clone()), None) {
                 Ok(placed) => {
                     self.end.in_flight.fetch_add(1, SeqCst);
                     self.in_flight.push((index, groups.add(placed)));

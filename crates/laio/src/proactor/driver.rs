@@ -2,14 +2,14 @@
 //! attempted.
 
 use super::helper_pool::HelperPool;
-use super::inbox::{Inbox, Message, Rest};
+use super::inbox::{Inbox, Message, Rest, Watched};
 use super::task::{AnyTask, Duty};
 use crate::attempt::Blocked;
 use crate::background::UnansweredCalls;
 use crate::rights::{self, ReportedRights, has_entered_no_domain, has_filters};
 use crate::sys::thread::Thread;
 use crate::ticket::Ticket;
-use crate::{BackPressure, Context, Errno, Handle, Options, Outcome, PollOptions, Rights};
+use crate::{BackPressure, Context, Errno, Handle, Limits, Options, Outcome, PollOptions, Rights};
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -116,6 +116,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
     let most = context.limits.operations.max(1) as usize;
     let mut backlog = VecDeque::new();
     let mut finished: Vec<Handle> = Vec::new();
+    let mut watched: Vec<Arc<dyn Watched>> = Vec::new();
     let mut finishing = false;
     'running: loop {
         for message in inbox.take_all() {
@@ -123,6 +124,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
                 Message::Start(duty, rest) => backlog.push_back((duty, rest)),
                 Message::Cancel(task) => cancel(&mut context, &mut backlog, &task),
                 Message::StartHelper(member) => helpers.start_helper(member),
+                Message::Watch(one) => watched.push(one),
                 Message::Finish => {
                     finishing = true;
                     helpers.finish();
@@ -132,12 +134,18 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
         }
         begin(&mut context, &mut backlog, most);
         // A helper may pass operations on that waited for its call.
-        if finishing && context.pending() == 0 && backlog.is_empty() && helpers.is_empty() {
+        let is_idle = context.pending() == 0 && backlog.is_empty() && watched.is_empty();
+        if finishing && is_idle && helpers.is_empty() {
             break;
         }
-        let polled = context.poll_with(PollOptions::default(), |completion| {
+        let until = PollOptions {
+            timeout: (!watched.is_empty()).then_some(Limits::LOOP_RING_TICK),
+            ..PollOptions::default()
+        };
+        let polled = context.poll_with(until, |completion| {
             finished.push(completion.handle);
         });
+        watched.retain(|one| one.look());
         if polled.is_err() {
             // The program has closed a descriptor of the engine's, or a filter forbids to wait. The
             // kernel still uses the operations' memory.
@@ -148,6 +156,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
             let _ = context.take(ticket);
         }
     }
+    watched.iter().for_each(|one| one.stop());
     helpers.stop();
     // Operations that have not begun first: those in flight may take long to cancel.
     drop(backlog);

@@ -30,6 +30,7 @@ pub(super) struct Generation {
     threads: Mutex<Vec<Arc<ThreadCounts>>>,
     pub(super) handed_over: AtomicU64,
     pub(super) direct: AtomicU64,
+    pub(super) in_loops: AtomicU64,
     pub(super) cancelled: AtomicU64,
 }
 
@@ -57,6 +58,7 @@ impl Generation {
             threads: Mutex::default(),
             handed_over: AtomicU64::new(0),
             direct: AtomicU64::new(0),
+            in_loops: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
         }
     }
@@ -131,6 +133,7 @@ impl Generation {
             hung_mounts: unanswered.hung().count() as u64,
             handed_over: self.handed_over.load(Relaxed),
             direct: self.direct.load(Relaxed),
+            in_loops: self.in_loops.load(Relaxed),
             one_shots: self.one_shots.started(),
             cancelled: self.cancelled.load(Relaxed),
             ..ProactorStats::default()

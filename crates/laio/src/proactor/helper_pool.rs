@@ -5,7 +5,7 @@
 //! functions of the program ([`super::function`]). The driver starts them, so they have its rights.
 
 use super::any_function::AnyFunction;
-use super::inbox::{Inbox, Message, Rest};
+use super::inbox::{Inbox, Message, Rest, Watched};
 use super::shared::Shared;
 use super::task::{AnyTask, Duty, guarded};
 use crate::attempt::Why;
@@ -117,6 +117,11 @@ impl HelperPool {
     /// Makes a helper make the rest of a call for which [`HelperPool::begin_line`] was called.
     pub(super) fn go_on(&self, duty: Duty, rest: Rest) {
         self.add(Lane::Bounded, Work::Call(duty, rest));
+    }
+
+    /// Makes the driver look at something.
+    pub(super) fn watch(&self, watched: Arc<dyn Watched>) {
+        self.driver.push([Message::Watch(watched)]);
     }
 
     /// Makes a helper run a function, which may wait for others.

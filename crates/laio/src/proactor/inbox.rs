@@ -23,10 +23,21 @@ pub(super) enum Message {
     Start(Duty, Rest),
     Cancel(Arc<dyn AnyTask>),
     StartHelper(Member),
+    /// Look at something until it wants no more.
+    Watch(Arc<dyn Watched>),
     /// End when nothing is in flight.
     Finish,
     /// Cancel what is in flight, and end.
     Stop,
+}
+
+/// What a driver looks at every [`Limits::LOOP_RING_TICK`](crate::Limits::LOOP_RING_TICK).
+pub(super) trait Watched: Send + Sync {
+    /// Returns whether the driver goes on to look.
+    fn look(&self) -> bool;
+
+    /// The driver ends.
+    fn stop(&self);
 }
 
 /// What the attempt has left to the background.

@@ -14,6 +14,8 @@ pub struct ProactorStats {
     pub handed_over: u64,
     /// How many of these went to a helper without a wakeup of the driver, and are not functions.
     pub direct: u64,
+    /// How many of these were submitted to the ring of an event loop.
+    pub in_loops: u64,
     /// How many of these a thread was started for, because of the rights of their thread.
     pub one_shots: u64,
     /// Operations in flight whose futures were dropped.
@@ -49,7 +51,7 @@ impl ProactorStats {
     /// }
     /// # Ok::<(), laio::Errno>(())
     /// ```
-    pub fn metrics(&self) -> [Metric; 9] {
+    pub fn metrics(&self) -> [Metric; 10] {
         let counter = |name, help, value| Metric {
             name,
             help,
@@ -87,6 +89,11 @@ impl ProactorStats {
                 self.direct,
             ),
             counter(
+                "laio_in_loops_total",
+                "Reads submitted to the ring of an event loop.",
+                self.in_loops,
+            ),
+            counter(
                 "laio_one_shots_total",
                 "Operations that a thread was started for, because of the rights of their thread.",
                 self.one_shots,
@@ -122,14 +129,15 @@ mod tests {
             fallback: 3,
             handed_over: 4,
             direct: 5,
-            one_shots: 6,
-            cancelled: 7,
-            unanswered: 8,
-            hung_mounts: 9,
+            in_loops: 6,
+            one_shots: 7,
+            cancelled: 8,
+            unanswered: 9,
+            hung_mounts: 10,
         };
         let metrics = stats.metrics();
         let values: Vec<u64> = metrics.iter().map(|metric| metric.value).collect();
-        assert_eq!(values, (1..=9).collect::<Vec<_>>());
+        assert_eq!(values, (1..=10).collect::<Vec<_>>());
         for metric in metrics {
             assert!(metric.name.starts_with("laio_") && metric.help.ends_with('.'));
             assert_eq!(metric.is_gauge, !metric.name.ends_with("_total"));

@@ -7,6 +7,7 @@ use super::generation::Generation;
 use super::helper_pool;
 use super::inbox::Rest;
 use super::local::{self, Request};
+use super::loop_ring::{self, FindLoopRing, LoopRing};
 use super::one_shot::{self, OneShot, Reservation};
 use super::rights::{Maker, maker};
 use super::shared::Shared;
@@ -29,6 +30,7 @@ use std::task::{Context, Poll, Waker};
 pub struct Submission<O: Operation + Send> {
     shared: Arc<Shared>,
     state: State<O>,
+    find_loop: Option<FindLoopRing>,
 }
 
 enum State<O: Operation + Send> {
@@ -52,6 +54,8 @@ enum Running {
     Driver(Arc<Driver>),
     /// A helper of the driver, without a wakeup of the driver.
     Helper(Arc<Driver>),
+    /// The ring of the event loop of the calling thread, watched by the driver.
+    Loop(Arc<Driver>, LoopRing),
     OneShot(Arc<OneShot>),
     /// A one-shot thread that was not started yet.
     Reserved(Reservation),
@@ -67,7 +71,16 @@ impl<O: Operation + Send> Submission<O> {
         Submission {
             shared,
             state: State::New(operation),
+            find_loop: None,
         }
+    }
+
+    /// Submits a read of a file that would block to the ring of the event loop that runs on the calling
+    /// thread, if `find` returns one. `find` is called only then. Other operations go to the background as
+    /// without it.
+    pub fn in_loop(mut self, find: FindLoopRing) -> Submission<O> {
+        self.find_loop = Some(find);
+        self
     }
 
     /// Lets an operation that was started finish without the future: its output is dropped then.
@@ -88,13 +101,22 @@ impl<O: Operation + Send> Future for Submission<O> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
-        let Submission { shared, state } = self.get_mut();
+        let Submission {
+            shared,
+            state,
+            find_loop,
+        } = self.get_mut();
+        let find_loop = *find_loop;
         let handed_over = match std::mem::replace(state, State::Over) {
             State::New(operation) => match attempt(shared, operation) {
                 Ok(output) => return Poll::Ready(output),
-                Err((operation, rest)) => hand_over(shared, operation, rest, context.waker()),
+                Err((operation, rest)) => {
+                    hand_over(shared, operation, rest, context.waker(), find_loop)
+                }
             },
-            State::Waiting(operation, rest) => hand_over(shared, operation, rest, context.waker()),
+            State::Waiting(operation, rest) => {
+                hand_over(shared, operation, rest, context.waker(), find_loop)
+            }
             State::InFlight(mut in_flight) => match in_flight.take(Some(context.waker())) {
                 Some(output) => return Poll::Ready(output),
                 None => HandedOver::Yes(in_flight),
@@ -168,8 +190,9 @@ fn hand_over<O: Operation + Send>(
     operation: O,
     rest: Rest,
     waker: &Waker,
+    find_loop: Option<FindLoopRing>,
 ) -> HandedOver<O> {
-    let placed = match place(shared, operation, rest, waker, None) {
+    let placed = match place(shared, operation, rest, waker, None, find_loop) {
         Ok(placed) => placed,
         Err(other) => return other,
     };
@@ -183,6 +206,9 @@ fn hand_over<O: Operation + Send>(
         let none = task.take(Some(waker));
         debug_assert!(none.is_none(), "no thread has it yet");
         let in_flight = in_flight.start(duty, rest);
+        if let Some(ring) = in_flight.ring() {
+            ring.enter();
+        }
         return HandedOver::Yes(in_flight);
     };
     driver.helpers.call(duty, rest);
@@ -211,13 +237,23 @@ pub(super) fn place<O: Operation + Send>(
     rest: Rest,
     waker: &Waker,
     batch: Option<Arc<BatchEnd>>,
+    find_loop: Option<FindLoopRing>,
 ) -> Result<Placed<O>, HandedOver<O>> {
     let call = operation.call();
     let generation = shared.generation_arc();
     if generation.is_closed() {
         return Err(fail(operation, &call, rest, Errno::CANCELED));
     }
-    let decide = |local: &mut local::Local| Decision::of(shared, &generation, local, &call, &rest);
+    let decide = |local: &mut local::Local| {
+        Decision::of(
+            shared,
+            &generation,
+            local,
+            &call,
+            &rest,
+            find_loop.is_some(),
+        )
+    };
     let decision = local::with(shared, decide);
     let Decision {
         made_by,
@@ -244,7 +280,7 @@ pub(super) fn place<O: Operation + Send>(
     };
     generation.handed_over.fetch_add(1, Relaxed);
     let maker = match maker {
-        Maker::Driver(driver) => running(&generation, driver, hop),
+        Maker::Driver(driver) => running(&generation, driver, hop, find_loop),
         Maker::OneShot => reserved.map_or(Running::None, Running::Reserved),
     };
     let task = Task::new(operation, batch);
@@ -281,6 +317,7 @@ impl Decision {
         local: &mut local::Local,
         call: &Call,
         rest: &Rest,
+        has_loop: bool,
     ) -> Decision {
         let row = table::row(call.number);
         let regular = local.is_regular(row, call);
@@ -294,6 +331,13 @@ impl Decision {
                     && !waits()
                 {
                     Hop::Helper
+                } else if has_loop
+                    && loop_ring::takes(shared, driver.has_ring, row, rest, &links)
+                    && regular
+                    && local.asked_remote(call, rest, regular).is_none()
+                    && !waits()
+                {
+                    Hop::Loop
                 } else {
                     Hop::Driver
                 }
@@ -315,14 +359,24 @@ impl Decision {
 enum Hop {
     Driver,
     Helper,
+    Loop,
 }
 
-fn running(generation: &Generation, driver: Arc<Driver>, hop: Hop) -> Running {
+fn running(
+    generation: &Generation,
+    driver: Arc<Driver>,
+    hop: Hop,
+    find_loop: Option<FindLoopRing>,
+) -> Running {
     match hop {
         Hop::Helper => {
             generation.direct.fetch_add(1, Relaxed);
             Running::Helper(driver)
         }
+        Hop::Loop => match find_loop.and_then(|find| find()) {
+            Some(ring) => Running::Loop(driver, ring),
+            None => Running::Driver(driver),
+        },
         Hop::Driver => Running::Driver(driver),
     }
 }
@@ -341,6 +395,16 @@ impl<O: Operation + Send> InFlight<O> {
     pub(super) fn start(mut self, duty: Duty, rest: Rest) -> InFlight<O> {
         match &self.maker {
             Running::Driver(driver) => driver.submit([(duty, rest)]),
+            Running::Loop(driver, ring) => match ring.push(duty, rest, &driver.helpers) {
+                Ok(()) => {
+                    let generation = self.shared.generation();
+                    generation.in_loops.fetch_add(1, Relaxed);
+                }
+                Err(refused) => {
+                    driver.submit([refused]);
+                    self.maker = Running::Driver(driver.clone());
+                }
+            },
             Running::Helper(driver) => driver.helpers.call(duty, rest),
             Running::Reserved(reserved) => {
                 let generation = self.shared.generation_arc();
@@ -350,6 +414,14 @@ impl<O: Operation + Send> InFlight<O> {
             Running::OneShot(_) | Running::None => unreachable!("it is started once"),
         }
         self
+    }
+
+    /// The ring of an event loop to which the operation was added.
+    pub(super) fn ring(&self) -> Option<&LoopRing> {
+        match &self.maker {
+            Running::Loop(_, ring) => Some(ring),
+            _ => None,
+        }
     }
 
     /// The driver that makes the call; `None` if another thread does.
@@ -400,6 +472,10 @@ impl<O: Operation + Send> Drop for InFlight<O> {
             match &self.maker {
                 Running::Driver(driver) | Running::Helper(driver) => driver.cancel(task),
                 Running::OneShot(thread) => thread.cancel(),
+                Running::Loop(_, ring) => {
+                    let task: Arc<dyn AnyTask> = task;
+                    ring.cancel(&task);
+                }
                 Running::Reserved(_) | Running::None => {}
             }
         }

@@ -12,8 +12,22 @@ const RING_ENTRIES_MIN: u32 = 8;
 /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at limits,
 /// `EOPNOTSUPP` where it lacks a required feature (Linux before 5.11).
 pub(super) fn set_up(entries: u32) -> Result<(IoUring, Opcodes), Errno> {
-    let entries = entries.clamp(RING_ENTRIES_MIN, Limits::RING_ENTRIES_MAX);
-    let ring = move_high(create(entries)?)?;
+    prepare(create(bounded(entries))?)
+}
+
+/// Sets up a ring to which any thread may submit, one at a time; errors as of [`set_up`].
+pub(crate) fn set_up_for_threads(entries: u32) -> Result<IoUring, Errno> {
+    let (ring, _) = prepare(create_cooperative(bounded(entries))?)?;
+    Ok(ring)
+}
+
+fn bounded(entries: u32) -> u32 {
+    entries.clamp(RING_ENTRIES_MIN, Limits::RING_ENTRIES_MAX)
+}
+
+/// Checks that a ring has what is needed.
+fn prepare(ring: IoUring) -> Result<(IoUring, Opcodes), Errno> {
+    let ring = move_high(ring)?;
     let parameters = ring.params();
     if !(parameters.is_feature_nodrop()
         && parameters.is_feature_ext_arg()
@@ -49,6 +63,10 @@ fn create(entries: u32) -> Result<IoUring, Errno> {
     if error != Errno::INVAL {
         return Err(error);
     }
+    create_cooperative(entries)
+}
+
+fn create_cooperative(entries: u32) -> Result<IoUring, Errno> {
     let mut cooperative = IoUring::builder();
     cooperative
         .setup_submit_all()
