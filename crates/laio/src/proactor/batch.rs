@@ -3,6 +3,7 @@
 use super::batch_end::BatchEnd;
 use super::driver::Driver;
 use super::inbox::Rest;
+use super::loop_ring::FindLoopRing;
 use super::shared::Shared;
 use super::submission::{HandedOver, InFlight, Placed, attempt, place};
 use super::task::Duty;
@@ -23,6 +24,7 @@ pub struct Batch<O: Operation + Send> {
     in_flight: Vec<(usize, InFlight<O>)>,
     outputs: Vec<Option<O::Output>>,
     end: Arc<BatchEnd>,
+    find_loop: Option<FindLoopRing>,
 }
 
 // The operations move to the heap before their addresses are passed to the kernel.
@@ -40,7 +42,14 @@ impl<O: Operation + Send> Batch<O> {
             waiting,
             in_flight: Vec::new(),
             end: Arc::default(),
+            find_loop: None,
         }
+    }
+
+    /// As [`Submission::in_loop`](super::Submission::in_loop); all reads are submitted to the ring together.
+    pub fn in_loop(mut self, find: FindLoopRing) -> Batch<O> {
+        self.find_loop = Some(find);
+        self
     }
 
     /// Attempts operations and hands over those that would block, until all are or the budget is used
@@ -70,7 +79,8 @@ impl<O: Operation + Send> Batch<O> {
                     Err(attempted) => attempted,
                 },
             };
-            match place(shared, operation, rest, waker, Some(self.end.clone()), None) {
+            let end = Some(self.end.clone());
+            match place(shared, operation, rest, waker, end, self.find_loop) {
                 Ok(placed) => {
                     self.end.in_flight.fetch_add(1, SeqCst);
                     self.in_flight.push((index, groups.add(placed)));
@@ -84,6 +94,14 @@ impl<O: Operation + Send> Batch<O> {
             }
         }
         groups.submit();
+        if let Some(ring) = self
+            .in_flight
+            .iter()
+            .rev()
+            .find_map(|(_, started)| started.ring())
+        {
+            ring.enter();
+        }
         again
     }
 }
