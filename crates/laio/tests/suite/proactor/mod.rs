@@ -2,6 +2,7 @@
 
 mod futures;
 mod helpers;
+mod loops;
 mod mounts;
 mod processes;
 mod rights;

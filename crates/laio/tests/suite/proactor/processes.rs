@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// Runs `body` in a forked child, and asserts that it returns true.
-fn in_child(body: impl FnOnce() -> bool) {
+pub(super) fn in_child(body: impl FnOnce() -> bool) {
     // SAFETY: the child uses the proactor, which is to work there, and leaves by _exit.
     unsafe {
         let child = libc::fork();
