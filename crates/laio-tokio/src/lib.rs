@@ -33,6 +33,8 @@ pub mod fs;
 pub mod io;
 #[cfg(feature = "metrics")]
 mod publish;
+#[cfg(feature = "ring")]
+pub mod ring;
 #[cfg(feature = "stalls")]
 pub mod stalls;
 mod waiting;
@@ -40,7 +42,7 @@ mod waiting;
 #[cfg(feature = "metrics")]
 pub use publish::publish as publish_metrics;
 
-use laio::{Operation, Options, Proactor, Rights, Stop};
+use laio::{Batch, Operation, Options, Proactor, Rights, Stop, Submission};
 use std::sync::OnceLock;
 
 static PROACTOR: OnceLock<Proactor> = OnceLock::new();
@@ -88,9 +90,28 @@ async fn submit<O: Operation + Send>(operation: O) -> std::io::Result<O::Output>
 
 /// As [`submit`], where the proactor is at hand.
 async fn submit_to<O: Operation + Send>(proactor: &Proactor, operation: O) -> O::Output {
-    let submission = proactor.submit(operation);
+    let submission = submission(proactor, operation);
     tokio::task::coop::consume_budget().await;
     submission.await
+}
+
+/// The future of an operation, which uses the ring of the runtime if it has one.
+fn submission<O: Operation + Send>(proactor: &Proactor, operation: O) -> Submission<O> {
+    let submission = proactor.submit(operation);
+    #[cfg(feature = "ring")]
+    let submission = submission.in_loop(ring::of_this_runtime);
+    submission
+}
+
+/// As [`submission`], for many operations.
+fn batch<O: Operation + Send>(
+    proactor: &Proactor,
+    operations: impl IntoIterator<Item = O>,
+) -> Batch<O> {
+    let batch = proactor.submit_all(operations);
+    #[cfg(feature = "ring")]
+    let batch = batch.in_loop(ring::of_this_runtime);
+    batch
 }
 
 /// As [`submit`], for an operation that returns nothing but a result.

@@ -474,7 +474,8 @@ impl AsyncRead for File {
                         return Poll::Ready(result.map(|count| dst.advance(count)));
                     }
                     let memory = inner.memory(length);
-                    inner.busy = Busy::Reading(proactor.submit(Read::new(open.clone(), memory)));
+                    inner.busy =
+                        Busy::Reading(crate::submission(proactor, Read::new(open.clone(), memory)));
                 }
             }
         }

@@ -58,7 +58,7 @@ impl File {
             let buffer = Limit::new(buffer, length);
             operations.push(ReadAt::new(self.open.clone(), buffer, read.bytes.start));
         }
-        let batch = proactor()?.submit_all(operations);
+        let batch = crate::batch(proactor()?, operations);
         tokio::task::coop::consume_budget().await;
         let mut outputs = vec![Vec::new(); ranges.len()];
         for (read, (count, buffer)) in reads.iter().zip(batch.await) {

@@ -13,6 +13,7 @@ mod oracle;
 mod owned_paths;
 mod ranges;
 mod rights;
+mod ring;
 mod sandboxes;
 mod short_writes;
 mod slow_disk;

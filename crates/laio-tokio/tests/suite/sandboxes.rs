@@ -1,5 +1,6 @@
 //! All other tests once more, in processes as people deploy them.
 
+use crate::support::WITH_RING;
 use laio_testing::extent::Extent;
 use laio_testing::forbid::{self, Forbid};
 use laio_testing::sandbox::{Environment, Sandbox};
@@ -19,6 +20,13 @@ fn every_other_test_without_io_uring() {
 #[test]
 fn every_other_test_with_io_uring_disabled() {
     every_other_test_in(Environment::IoUringDisabled, &[]);
+}
+
+#[test]
+fn every_other_test_with_a_ring_in_the_runtime() {
+    let mut command = every_test_but(&[]);
+    command.env(WITH_RING, "1");
+    check(command);
 }
 
 #[test]

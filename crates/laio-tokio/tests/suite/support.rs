@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a program has seen.
 pub(crate) type Seen = Vec<String>;
@@ -30,8 +31,20 @@ pub(crate) fn each_runtime() -> [tokio::runtime::Runtime; 2] {
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build();
-    [current.unwrap(), several.unwrap()]
+    let runtimes = [current.unwrap(), several.unwrap()];
+    if std::env::var_os(WITH_RING).is_some() {
+        for runtime in &runtimes {
+            // Where io_uring is forbidden, the runtime has no ring.
+            let _ = runtime.block_on(async { laio_tokio::ring::start() });
+        }
+    }
+    runtimes
 }
+
+/// The variable that gives each runtime a ring.
+pub(crate) const WITH_RING: &str = "LAIO_TEST_WITH_RING";
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Writes a result so that both crates must give the same.
 pub(crate) fn show<T: std::fmt::Debug>(result: io::Result<T>) -> String {
