@@ -6,7 +6,7 @@
 use crate::files::failure;
 use crate::links::{dead_in_book, links, resolve};
 use crate::programs::{run, succeeds};
-use crate::{Failure, root};
+use crate::repository::{Failure, root};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

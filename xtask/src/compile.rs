@@ -1,7 +1,7 @@
 //! Finds the C compiler and its binutils.
 
-use crate::Failure;
 use crate::programs::{output_of, succeeds};
+use crate::repository::Failure;
 use std::process::Command;
 
 /// An installed C or C++ compiler.

@@ -1,6 +1,6 @@
 //! Writes files atomically.
 
-use crate::Failure;
+use crate::repository::Failure;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@
 use crate::files::{failure, replace};
 use crate::library::{Library, file_name, soname};
 use crate::program::{NAMES, Program};
-use crate::{Failure, VERSION, capi, root};
+use crate::repository::{Failure, VERSION, capi, root};
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;

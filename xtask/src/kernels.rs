@@ -7,8 +7,8 @@ pub mod jobs;
 pub mod machine;
 pub mod packages;
 
-use crate::Failure;
 use crate::programs::{cargo, executables};
+use crate::repository::Failure;
 use jobs::{Job, Outcome};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub struct Request {
 pub fn run(request: &Request) -> Result<bool, Failure> {
     let versions = packages::chosen(&request.versions)?;
     machine::check_programs()?;
-    let cache = crate::root().join("target/kernels");
+    let cache = crate::repository::root().join("target/kernels");
     if request.fetch {
         packages::fetch(&versions, &cache)?;
     }
@@ -85,7 +85,7 @@ impl Programs {
     /// The files that the virtual machine needs, at their paths on this machine.
     fn files(&self) -> Vec<PathBuf> {
         let suites = self.suites.iter().map(|(_, path)| path.clone());
-        let site = crate::root().join("examples/site");
+        let site = crate::repository::root().join("examples/site");
         suites.chain(self.command.clone()).chain([site]).collect()
     }
 }

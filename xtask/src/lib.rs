@@ -17,6 +17,7 @@
 //! | [`kernels`] | runs the suites under other kernels, in virtual machines |
 //! | [`targets`] | runs the suites on other processors and C libraries |
 //! | [`skips`] | summarizes the skips of a test run |
+//! | [`repository`] | the root and the version of the repository, and the type of a failure |
 //! | [`workspace`] | the packages and dependencies, as cargo describes them |
 //! | [`links`] | finds links that lead nowhere |
 //! | [`tidy`] | checks the structure of the tree |
@@ -36,30 +37,10 @@ pub mod package;
 pub mod program;
 pub mod programs;
 pub mod release;
+pub mod repository;
 pub mod skips;
 pub mod targets;
 pub mod tidy;
 pub mod workspace;
 
-use std::path::{Path, PathBuf};
-
-/// The message of a failure: what was tried, on what, and what to do.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// The version of all crates of the repository.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Returns the root of the repository: the parent of the package for which Cargo runs this program, so that a
-/// moved or copied repository finds itself.
-pub fn root() -> PathBuf {
-    let package = std::env::var("CARGO_MANIFEST_DIR");
-    let package = package.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
-    let mut above = Path::new(&package).ancestors();
-    let root = above.find(|directory| directory.join("crates/laio-capi").is_dir());
-    root.expect("xtask belongs to the repository").to_owned()
-}
-
-/// The crate of the C library.
-pub fn capi() -> PathBuf {
-    root().join("crates/laio-capi")
-}
+pub use repository::{Failure, VERSION, capi, root};

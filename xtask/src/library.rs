@@ -12,7 +12,7 @@ pub use target::Target;
 use crate::compile::Compiler;
 use crate::files::{failure, replace};
 use crate::programs::{cannot_run, cargo, line, run};
-use crate::{Failure, VERSION, capi};
+use crate::repository::{Failure, VERSION, capi};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -4,8 +4,8 @@ mod html;
 
 pub use html::dead_in_book;
 
-use crate::Failure;
 use crate::files::failure;
+use crate::repository::Failure;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 

@@ -11,8 +11,8 @@ mod tarball;
 use crate::files::failure;
 use crate::library::{Kinds, Target, file_name};
 use crate::programs::{output_of, run};
+use crate::repository::{Failure, VERSION, root};
 use crate::targets::tools;
-use crate::{Failure, VERSION, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

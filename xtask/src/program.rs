@@ -2,8 +2,8 @@
 
 use crate::library::Target;
 use crate::programs::{cargo, executables, line, output_of};
+use crate::repository::{Failure, root};
 use crate::targets::tools;
-use crate::{Failure, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! Runs other programs, and reports their errors.
 
-use crate::Failure;
+use crate::repository::Failure;
 use serde_json::Value;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ pub fn executables(cargo: &mut Command) -> Result<Vec<Program>, Failure> {
 /// Returns cargo: the one that runs this program, if there is one.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(crate::root());
+    cargo.current_dir(crate::repository::root());
     cargo
 }
 

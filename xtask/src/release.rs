@@ -4,8 +4,8 @@ mod changelog;
 mod crates;
 mod text;
 
-use crate::Failure;
 use crate::programs::{cargo, output_of, run, succeeds};
+use crate::repository::Failure;
 use crate::workspace::{Workspace, text as field};
 use std::process::Command;
 
@@ -161,7 +161,7 @@ fn tag_name(version: &str) -> String {
 
 fn git() -> Command {
     let mut git = Command::new("git");
-    git.current_dir(crate::root());
+    git.current_dir(crate::repository::root());
     git
 }
 

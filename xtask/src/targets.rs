@@ -7,8 +7,8 @@ pub mod boot;
 pub mod results;
 pub mod tools;
 
-use crate::Failure;
 use crate::programs::{Program, cannot_run, cargo, executables};
+use crate::repository::Failure;
 use crate::skips;
 use results::Counts;
 use std::io::{BufRead, BufReader};
@@ -57,7 +57,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
         );
         return Ok(results.iter().all(|result| result.passed));
     }
-    let skips = crate::root().join(format!("target/{}.skips", target.name));
+    let skips = crate::repository::root().join(format!("target/{}.skips", target.name));
     let _ = std::fs::remove_file(&skips);
     let mut all = Vec::new();
     for program in &programs {

@@ -13,8 +13,8 @@ mod tokens;
 mod types;
 mod words;
 
-use crate::Failure;
 use crate::files::failure;
+use crate::repository::Failure;
 use fault::Fault;
 use ratchet::Ratchet;
 use sources::{File, Source};
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_tidy() {
-        let report = check(&crate::root()).unwrap();
+        let report = check(&crate::repository::root()).unwrap();
         assert!(report.messages.is_empty(), "{}", report.messages.join("\n"));
     }
 

@@ -1,7 +1,7 @@
 //! The packages of the workspace and their dependencies, as cargo describes them.
 
-use crate::Failure;
 use crate::programs::{cargo, output_of};
+use crate::repository::Failure;
 use serde_json::Value;
 
 /// The output of `cargo metadata`.

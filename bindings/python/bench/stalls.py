@@ -5,7 +5,7 @@
 
 DISK is the program ``target/release/examples/stalls``, which serves the disk (a FUSE file system: as root). 200
 tasks read from it all the time. Another task measures how late its timer of 1 ms is, a third one how long a
-read of 4 KiB of a cached file takes. Prints a row for each package; the plot needs matplotlib.
+read of 4 KiB of a cached file takes. Prints a row for each package.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import random
 import subprocess
@@ -123,19 +124,39 @@ def describe(values: list[float]) -> str:
 
 
 def draw(rows: dict[str, Seen], path: str) -> None:
-    import matplotlib
+    """Writes a picture: over the seconds, how long each cached read took, on a logarithmic axis."""
+    left, right, top, bottom = 64, 744, 40, 310
+    last = max(second for seen in rows.values() for second, _ in seen.reads)
+    taken = [math.log10(value) for seen in rows.values() for _, value in seen.reads]
+    low, high = math.floor(min(taken)), math.ceil(max(taken))
 
-    matplotlib.use("svg")
-    from matplotlib import pyplot
+    def across(second: float) -> float:
+        return left + (right - left) * second / last
 
-    figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
-    for name, seen in rows.items():
-        style = ".-" if len(seen.reads) < 100 else "-"
-        axes.plot(*zip(*seen.reads), style, label=name, markersize=4, linewidth=0.8)
-    axes.set(xlabel="seconds", ylabel="a cached read takes, ms", yscale="log")
-    axes.legend(loc="upper right")
-    axes.grid(alpha=0.3)
-    figure.savefig(path, metadata={"Date": None})
+    def down(value: float) -> float:
+        return bottom - (bottom - top) * (math.log10(value) - low) / (high - low)
+
+    lines = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 360" font-family="sans-serif" font-size="12">',
+        '<rect width="760" height="360" fill="#fff"/>',
+        f'<text x="{(left + right) // 2}" y="350" text-anchor="middle">seconds</text>',
+        f'<text x="{left}" y="22">a cached read takes, ms</text>',
+    ]
+    for exponent in range(low, high + 1):
+        y = round(down(10**exponent))
+        lines.append(f'<path d="M{left} {y}H{right}" stroke="#ddd"/>')
+        lines.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{10**exponent:g}</text>')
+    for second in range(0, int(last) + 1, max(1, int(last) // 5)):
+        lines.append(f'<text x="{across(second):.0f}" y="{bottom + 18}" text-anchor="middle">{second}</text>')
+    for number, (name, seen) in enumerate(rows.items()):
+        color = ("#1f77b4", "#d95f02", "#2ca02c")[number % 3]
+        lines.append(f'<text x="{left + 300 + 140 * number}" y="22" fill="{color}">{name}</text>')
+        points = [(round(across(second)), round(down(value))) for second, value in seen.reads]
+        path_of_reads = " ".join(f"{x},{y}" for x, y in dict.fromkeys(points))
+        lines.append(f'<polyline points="{path_of_reads}" fill="none" stroke="{color}"/>')
+        if len(points) < 100:
+            lines += [f'<circle cx="{x}" cy="{y}" r="3" fill="{color}"/>' for x, y in points]
+    Path(path).write_text("\n".join([*lines, "</svg>", ""]))
 
 
 def main() -> None:

@@ -393,23 +393,13 @@ mod tests {
 
     #[test]
     fn times_of_all_months() {
-        for (seconds, clf, rfc3339) in [
-            (
-                784_111_777,
-                "06/Nov/1994:08:49:37 +0000",
-                "1994-11-06T08:49:37Z",
-            ),
-            (
-                951_782_400,
-                "29/Feb/2000:00:00:00 +0000",
-                "2000-02-29T00:00:00Z",
-            ),
-            (
-                1_767_225_599,
-                "31/Dec/2025:23:59:59 +0000",
-                "2025-12-31T23:59:59Z",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            (784_111_777, "06/Nov/1994:08:49:37 +0000", "1994-11-06T08:49:37Z"),
+            (951_782_400, "29/Feb/2000:00:00:00 +0000", "2000-02-29T00:00:00Z"),
+            (1_767_225_599, "31/Dec/2025:23:59:59 +0000", "2025-12-31T23:59:59Z"),
+        ];
+        for (seconds, clf, rfc3339) in cases {
             let date = HttpDate::from_unix(seconds).unwrap();
             let (mut first, mut second) = (Vec::new(), Vec::new());
             push_clf_time(&mut first, &date);

@@ -268,30 +268,19 @@ mod tests {
 
     #[test]
     fn where_bodies_end() {
+        #[rustfmt::skip]
         let cases = [
             ("HTTP/1.1 200 OK\r\n\r\n", (200, None, true)),
             ("HTTP/1.1 200\r\n\r\n", (200, None, true)),
             ("HTTP/1.0 200 \r\n\r\n", (200, None, false)),
-            (
-                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-                (200, Some(Framing::None), true),
-            ),
-            (
-                "HTTP/1.1 404 No\r\ncontent-length: 7\r\n\r\n",
-                (404, Some(Framing::Length(7)), true),
-            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", (200, Some(Framing::None), true)),
+            ("HTTP/1.1 404 No\r\ncontent-length: 7\r\n\r\n", (404, Some(Framing::Length(7)), true)),
             (
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
                 (200, Some(Framing::Chunked), false),
             ),
-            (
-                "HTTP/1.1 204 No Content\r\n\r\n",
-                (204, Some(Framing::None), true),
-            ),
-            (
-                "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
-                (304, Some(Framing::None), true),
-            ),
+            ("HTTP/1.1 204 No Content\r\n\r\n", (204, Some(Framing::None), true)),
+            ("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", (304, Some(Framing::None), true)),
             ("HTTP/1.1 599 \u{e9}\r\n\r\n", (599, None, true)),
         ];
         for (text, expected) in cases {

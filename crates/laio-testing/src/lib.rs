@@ -6,6 +6,7 @@
 //! | [`forbid`] | system calls that fail, by seccomp, for a test or a program |
 //! | [`nth_call`] | the n-th system call of a kind fails, by seccomp |
 //! | [`child`] | one test in a process of its own |
+//! | [`each_test`](crate::each_test!) | tests that differ in an argument, a line for each |
 //! | [`sandbox`] | what deployments take away from a program |
 //! | [`control_group`] | a program with a limit of memory or of processes |
 //! | [`fail_nth`] | a program whose n-th call of a kind fails |
@@ -93,6 +94,7 @@ pub mod bombardment;
 pub mod child;
 mod child_mark;
 pub mod control_group;
+mod each_test;
 pub mod extent;
 pub mod fail_nth;
 pub mod fault_fs;

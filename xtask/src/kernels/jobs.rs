@@ -1,7 +1,7 @@
 //! The jobs in the virtual machine, and their results.
 
 use super::Programs;
-use crate::Failure;
+use crate::repository::Failure;
 
 /// A script, with its name in the summary.
 #[derive(Debug)]
@@ -103,7 +103,12 @@ pub fn chosen(parts: &[String], filters: &[String], programs: &Programs) -> Vec<
 
 /// Serves the example site by one back end and compares every file of it.
 fn site(command: &str, backend: &str) -> Job {
-    let site = quoted(&crate::root().join("examples/site").display().to_string());
+    let site = quoted(
+        &crate::repository::root()
+            .join("examples/site")
+            .display()
+            .to_string(),
+    );
     Job {
         name: format!("site by {backend}"),
         script: format!(

@@ -2,9 +2,9 @@
 
 use super::Request;
 use super::packages::packages;
-use crate::Failure;
 use crate::files::failure;
 use crate::programs::{cannot_run, output_of, run, succeeds};
+use crate::repository::Failure;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -274,19 +274,15 @@ pub fn disk(directory: &Path, files: &[PathBuf], script: &str) -> Result<PathBuf
     let place = stage.join("usr/lib/modules");
     fs::create_dir_all(&place).map_err(|error| failure("make", &place, &error))?;
     run(Command::new("cp").arg("-al").args([&modules, &place]))?;
-    for (name, text) in [
-        (
-            "etc/passwd",
-            "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("etc/passwd", "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
         ("etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n"),
         ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
-        (
-            "etc/nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files\n",
-        ),
+        ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
         ("jobs", script),
-    ] {
+    ];
+    for (name, text) in cases {
         let path = stage.join(name);
         fs::write(&path, text).map_err(|error| failure("write", &path, &error))?;
     }

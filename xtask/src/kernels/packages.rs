@@ -1,8 +1,8 @@
 //! The known kernels, and their packages.
 
-use crate::Failure;
 use crate::files::failure;
 use crate::programs::{output_of, run};
+use crate::repository::Failure;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

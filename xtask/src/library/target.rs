@@ -1,9 +1,9 @@
 //! What the C library is built for, and the compiler of C for it.
 
 use super::Kinds;
-use crate::Failure;
 use crate::compile::Compiler;
 use crate::programs::output_of;
+use crate::repository::Failure;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

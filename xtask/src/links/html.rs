@@ -1,8 +1,8 @@
 //! The links of the book's pages, as a browser follows them.
 
 use super::{read, resolve};
-use crate::Failure;
 use crate::files::failure;
+use crate::repository::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@
 
 use crate::files::failure;
 use crate::programs::{cargo, output_of};
+use crate::repository::{Failure, VERSION, root};
 use crate::workspace::{Workspace, elements, text};
-use crate::{Failure, VERSION, root};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@ use super::{Workshop, find};
 use crate::files::failure;
 use crate::library::{Target, file_name};
 use crate::programs::{output_of, run, succeeds};
+use crate::repository::{Failure, VERSION};
 use crate::targets::tools;
-use crate::{Failure, VERSION};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

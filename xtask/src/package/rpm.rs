@@ -5,7 +5,7 @@ use super::Workshop;
 use crate::files::failure;
 use crate::library::{file_name, soname};
 use crate::programs::run;
-use crate::{Failure, VERSION};
+use crate::repository::{Failure, VERSION};
 use std::path::{Path, PathBuf};
 
 /// Makes the packages.

@@ -3,7 +3,7 @@
 use super::{Workshop, copy};
 use crate::library::Target;
 use crate::programs::{output_of, run};
-use crate::{Failure, VERSION};
+use crate::repository::{Failure, VERSION};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

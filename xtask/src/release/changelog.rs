@@ -2,7 +2,7 @@
 
 use super::text::read;
 use super::{Check, fault};
-use crate::Failure;
+use crate::repository::Failure;
 use std::collections::BTreeMap;
 
 /// The headings of entries, in the order in which Keep a Changelog has them, but what concerns safety first.

@@ -2,8 +2,8 @@
 
 use super::{Check, fault};
 use crate::files::{failure, replace};
+use crate::repository::{Failure, root};
 use crate::workspace::{Workspace, text as field};
-use crate::{Failure, root};
 use std::path::Path;
 
 /// The manifests with a version of their own, or of a crate beside them.
@@ -58,7 +58,7 @@ pub(super) fn versions(version: &str) -> Check {
 
 /// Writes the version into the manifests and the mentions.
 pub(super) fn write_version(version: &str) -> Result<(), Failure> {
-    let old = crate::VERSION;
+    let old = crate::repository::VERSION;
     for name in MANIFESTS {
         let text = read(name)?;
         let mut new = String::new();

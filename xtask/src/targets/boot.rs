@@ -2,12 +2,12 @@
 //! system: for what an emulator of programs lacks, above all io_uring.
 
 use super::tools::Target;
-use crate::Failure;
 use crate::files::failure;
 use crate::kernels::jobs::{self, Job, Outcome};
 use crate::kernels::machine::{self, follow};
 use crate::kernels::packages::{self, Archive};
 use crate::programs::{Program, cannot_run, run};
+use crate::repository::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,7 +64,7 @@ pub fn run_in(
     arguments: &[String],
 ) -> Result<Vec<Outcome>, Failure> {
     machine::check_these(&PROGRAMS)?;
-    let directory = crate::root().join("target/kernels/arm64");
+    let directory = crate::repository::root().join("target/kernels/arm64");
     let archive = Archive {
         release: KERNEL.1,
         architecture: "arm64",
@@ -164,7 +164,7 @@ fn stage(
             machine::copy(&library, &root.join("lib").join(name))?;
         }
     }
-    let site = crate::root().join("examples/site");
+    let site = crate::repository::root().join("examples/site");
     run(Command::new("cp")
         .arg("-rL")
         .args([&site, &root.join("site")]))?;

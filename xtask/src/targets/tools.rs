@@ -1,7 +1,7 @@
 //! The targets, and the tools that each needs.
 
-use crate::Failure;
 use crate::programs::{output_of, succeeds};
+use crate::repository::Failure;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -184,7 +184,7 @@ pub fn check(target: &Target) -> Result<Runner, Failure> {
 fn has_library(target: &Target) -> bool {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--print", "target-libdir", "--target", target.triple]);
-    let Ok(directory) = output_of(rustc.current_dir(crate::root())) else {
+    let Ok(directory) = output_of(rustc.current_dir(crate::repository::root())) else {
         return false;
     };
     let entries = std::fs::read_dir(directory.trim()).into_iter().flatten();

@@ -1,8 +1,8 @@
 //! The files that the rules look at.
 
 use super::tokens::{Token, Tokens, split};
-use crate::Failure;
 use crate::files::failure;
+use crate::repository::Failure;
 use std::path::Path;
 
 /// A file of the repository.

@@ -20,21 +20,13 @@ pub enum Workload {
 }
 
 /// The names, and descriptions of their trees.
+#[rustfmt::skip]
 const NAMES: [(&str, &str); 6] = [
-    (
-        "table1",
-        "the trees of the published table 1: files of 4 to 64 KiB, depth 2, 4 and 8",
-    ),
+    ("table1", "the trees of the published table 1: files of 4 to 64 KiB, depth 2, 4 and 8"),
     ("flat", "100,000 files of 1 KiB in one directory"),
-    (
-        "deep",
-        "100,254 files of 1 KiB in a binary tree of 1,023 directories",
-    ),
+    ("deep", "100,254 files of 1 KiB in a binary tree of 1,023 directories"),
     ("big", "one file of 4 GiB"),
-    (
-        "sparse",
-        "an image of 4 GiB, of which 256 MiB are allocated",
-    ),
+    ("sparse", "an image of 4 GiB, of which 256 MiB are allocated"),
     ("usr", "/usr"),
 ];
 

@@ -46,23 +46,12 @@ const FETCHES: usize = 10_000;
 
 impl Preset {
     /// The names, and descriptions of their shapes.
+    #[rustfmt::skip]
     pub const NAMES: [(&str, &str); 6] = [
-        (
-            "rice",
-            "245,820 requests, 1.1 GB of files, 8 GB transferred",
-        ),
-        (
-            "berkeley",
-            "1,430,225 requests, 6.4 GB of files, 46.5 GB transferred",
-        ),
-        (
-            "lighttpd-small",
-            "1,000 directories of 100 files of 100 KiB; 10,000 requests, at random",
-        ),
-        (
-            "lighttpd-large",
-            "1,000 files of 10 MB; 10,000 requests, at random",
-        ),
+        ("rice", "245,820 requests, 1.1 GB of files, 8 GB transferred"),
+        ("berkeley", "1,430,225 requests, 6.4 GB of files, 46.5 GB transferred"),
+        ("lighttpd-small", "1,000 directories of 100 files of 100 KiB; 10,000 requests, at random"),
+        ("lighttpd-large", "1,000 files of 10 MB; 10,000 requests, at random"),
         ("lighttpd-one", "one file of 700 MB; 10 requests"),
         (
             "tree",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * carriers.c - tests only for the back end "activations": the limit of its kernel threads, the detectors of
- * blocked calls, and signal handlers, which run where the program runs.
+ * carriers.c - the limit of the kernel threads of the back end "activations", its detectors of blocked calls,
+ * and what laio_sigaction() returns. A storm of signals is a test of the engine (activations::signals).
  */
 #include "test.h"
 
@@ -149,81 +149,16 @@ static void actions(void)
 	CHECK_IS(parallel, 0);
 }
 
-static pid_t home;                       /* the thread number with which the program began */
-static int stop;
-
-static void *storm(void *unused)
-{
-	sigset_t set;
-	int i;
-
-	(void)unused;
-	sigfillset(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	for (i = 0; !__atomic_load_n(&stop, __ATOMIC_ACQUIRE); i++) {
-		if (i % 2)
-			syscall(SYS_tgkill, getpid(), home, SIGUSR1);
-		else
-			kill(getpid(), SIGUSR1);
-		/* The program and the detector need time between two signals. */
-		usleep(200);
-	}
-	return NULL;
-}
-
-/* Signals go to the process and to its first kernel thread, on whichever carrier the program is. */
-static void handlers(uint32_t detector, struct sigaction action)
-{
-	struct laio_options options = options_of(detector);
-	struct laio_completion done;
-	int fds[2], rounds;
-	pthread_t sender;
-	void *handle;
-	char byte;
-
-	home = (pid_t)syscall(SYS_gettid);
-	if (laio_init(&options) == -1)
-		return;
-	test_pipe(fds);
-	caught = 0;
-	CHECK_IS(laio_sigaction(SIGUSR1, &action, NULL), 0);
-	__atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
-	sender = test_thread(storm, NULL);
-	for (rounds = 0; rounds < 200 || caught < 100; rounds++) {
-		struct laio_call call = test_call(SYS_read, (uintptr_t)fds[0], (uintptr_t)&byte, 1);
-
-		handle = test_begin(NULL, &call);
-		byte = 0;
-		/* A signal interrupts write(2) before it has moved a byte, or not at all. */
-		CHECK_IS(write(fds[1], "x", 1), 1);
-		done = test_await(NULL, handle);
-		CHECK_COMPLETION(done, handle, 1, 0);
-		CHECK_IS(byte, 'x');
-	}
-	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-	test_join(sender);
-	CHECK_IS(parallel, 0);
-	CHECK_IS(laio_finish(), 0);
-	action = action_of(SIG_IGN, 0);
-	CHECK_IS(laio_sigaction(SIGUSR1, &action, NULL), 0);
-	test_close_pipe(fds);
-}
-
 int main(void)
 {
 	static const uint32_t detectors[] = { LAIO_DETECTOR_PERF, LAIO_DETECTOR_IDLE };
-	struct sigaction full = action_of(NULL, SA_SIGINFO);
 	int i;
 
 	test_start();
 	actions();
 	if (!test_backend_is("activations"))
 		return 0;
-	full.sa_sigaction = full_handler;
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 2; i++)
 		limit(detectors[i]);
-		handlers(detectors[i], action_of(plain_handler, SA_RESTART));
-		handlers(detectors[i], full);
-	}
 	return 0;
 }

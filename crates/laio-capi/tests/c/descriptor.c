@@ -46,59 +46,6 @@ static void is_a_descriptor(void)
 	CHECK_IS(laio_context_free(context), 0);
 }
 
-/* An operation started before the first laio_fd() also makes it readable. */
-static void requested_late(void)
-{
-	struct laio_completion completions[8];
-	char bytes[2] = { 0 };
-	int fds[2][2], i, seen = 0;
-
-	CHECK_IS(laio_finish(), 0);
-	for (i = 0; i < 2; i++) {
-		test_pipe(fds[i]);
-		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
-	}
-	CHECK(laio_fd(NULL) >= 0);
-	for (i = 0; i < 2; i++)
-		CHECK_IS(write(fds[i][1], "x", 1), 1);
-	while (seen < 2) {
-		test_sleep(-1, laio_fd(NULL));
-		seen += drain(completions, 8, 4);
-	}
-	test_settles(NULL, laio_fd(NULL));
-	for (i = 0; i < 2; i++)
-		test_close_pipe(fds[i]);
-}
-
-/* The descriptor is readable exactly while there are completions to deliver. */
-static void level(void)
-{
-	enum { COUNT = 6 };
-	struct laio_completion completions[COUNT];
-	struct timespec zero = test_ms(0);
-	char bytes[COUNT] = { 0 };
-	int fds[COUNT][2], i, fd = laio_fd(NULL), seen;
-
-	for (i = 0; i < COUNT; i++) {
-		test_pipe(fds[i]);
-		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
-	}
-	CHECK_IS(laio_poll(completions, 1, &zero), 0);
-	test_settles(NULL, fd);
-	for (i = 0; i < COUNT; i++)
-		CHECK_IS(write(fds[i][1], "x", 1), 1);
-	for (seen = 0; seen < COUNT;) {
-		test_sleep(-1, fd);
-		i = laio_poll(completions, 1, &zero);
-		CHECK(i >= 0);
-		seen += i;
-	}
-	CHECK_IS(drain(completions, COUNT, 1), 0);
-	test_settles(NULL, fd);
-	for (i = 0; i < COUNT; i++)
-		test_close_pipe(fds[i]);
-}
-
 /* The other side: answers each byte with a byte. */
 static void *echo(void *argument)
 {
@@ -176,8 +123,6 @@ int main(void)
 	/* memcheck is about fifty times slower. */
 	rounds = test_under_valgrind() ? 200 : 10000;
 	is_a_descriptor();
-	requested_late();
-	level();
 	rally(rounds, 0, 4);
 	rally(rounds, 1, 4);
 	rally(rounds / 10, 0, 1);

@@ -121,6 +121,18 @@ static void by_laio(void *argument)
 	_exit(1);
 }
 
+static void becomes_another_program(void *argument)
+{
+	static char name[] = "/bin/sh", option[] = "-c", command[] = "exit 0";
+	char *const arguments[] = { name, option, command, NULL };
+	char *const nothing[] = { NULL };
+
+	(void)argument;
+	begin(NULL);
+	laio_syscall(SYS_execve, name, arguments, nothing);
+	_exit(1);
+}
+
 static void on_signal(int number)
 {
 	(void)number;
@@ -184,6 +196,7 @@ int main(void)
 	test_reap(test_fork(from_another_thread, NULL));
 	test_reap(test_fork(with_other_threads, NULL));
 	test_reap(test_fork(by_laio, NULL));
+	test_reap(test_fork(becomes_another_program, NULL));
 	test_reap(test_fork(in_handler, NULL));
 #ifdef __GLIBC__
 	/* With musl 1.2.3, no thread of a child of fork(2) can be joined after the main thread's end, with or without laio. */

@@ -76,36 +76,6 @@ static void take(void)
 		test_close_pipe(fds[i]);
 }
 
-/* A cancelled operation completes once, and has taken no byte from the pipe. */
-static void cancel(void)
-{
-	struct laio_completion completion;
-	char byte = 'u';
-	int fds[2];
-	void *handle;
-
-	test_pipe(fds);
-	handle = test_begin_read(NULL, fds[0], &byte, 1);
-	CHECK_IS(laio_cancel(NULL, handle), 0);
-	CHECK_IS(laio_cancel(NULL, handle), 0);
-	CHECK_IS(laio_cancel(NULL, handle), 0);
-	completion = test_await(NULL, handle);
-	CHECK_COMPLETION(completion, handle, -1, ECANCELED);
-	expect_no_handle(NULL, handle);
-	CHECK_IS(write(fds[1], "x", 1), 1);
-	CHECK_IS(read(fds[0], &byte, 1), 1);
-	CHECK_IS(byte, 'x');
-
-	/* Finished but undelivered: poll delivers the result, not a cancellation. */
-	handle = test_begin_read(NULL, fds[0], &byte, 1);
-	CHECK_IS(write(fds[1], "y", 1), 1);
-	while (laio_take(NULL, handle, &completion) != 0)
-		CHECK_IS(errno, EINPROGRESS);
-	CHECK_COMPLETION(completion, handle, 1, 0);
-	CHECK_FAILS(laio_cancel(NULL, handle), ENOENT);
-	test_close_pipe(fds);
-}
-
 /* EALREADY for a finished operation, whose completion stays as it is. */
 static void cancel_finished(void)
 {
@@ -145,32 +115,6 @@ static void cancel_finished(void)
 	CHECK_IS(test_await(NULL, handles[2]).laio_errno, ECANCELED);
 	for (i = 0; i < 3; i++)
 		test_close_pipe(fds[i]);
-}
-
-/* A handle never identifies a later operation, however many use its slot. */
-static void stale(void)
-{
-	enum { ROUNDS = 1000, KEPT = 16 };
-	struct laio_completion completion;
-	void *old[KEPT], *handle;
-	char byte = 0;
-	int fds[2], round, i;
-
-	test_pipe(fds);
-	for (round = 0; round < ROUNDS; round++) {
-		handle = test_begin_read(NULL, fds[0], &byte, 1);
-		for (i = 0; i < KEPT && i < round; i++) {
-			CHECK(old[i] != handle);
-			CHECK_FAILS(laio_cancel(NULL, old[i]), ENOENT);
-			CHECK_FAILS(laio_take(NULL, old[i], &completion), ENOENT);
-		}
-		CHECK_IS(write(fds[1], "x", 1), 1);
-		completion = test_await(NULL, handle);
-		CHECK_COMPLETION(completion, handle, 1, 0);
-		if (round < KEPT)
-			old[round] = handle;
-	}
-	test_close_pipe(fds);
 }
 
 static void words(void)
@@ -284,9 +228,7 @@ int main(void)
 {
 	test_start_pending();
 	take();
-	cancel();
 	cancel_finished();
-	stale();
 	words();
 	other_context();
 	other_thread();

@@ -74,32 +74,6 @@ static void wrong_numbers(void)
 	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
 }
 
-static void by_waiting(int number)
-{
-	struct laio_completion completions[4];
-	int fds[2], here, i, result;
-	sigset_t set = set_of(number);
-	char byte = 0;
-	void *handle;
-
-	CHECK_IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	test_pipe(fds);
-	CHECK_IS(laio_set_signal(NULL, number, &here), 0);
-	for (i = 0; i < 50; i++) {
-		handle = test_begin_read(NULL, fds[0], &byte, 1);
-		CHECK_IS(write(fds[1], "x", 1), 1);
-		/* The signal says that there may be completions. */
-		do
-			result = await_signal(number, &here, completions, 4);
-		while (result == 0);
-		CHECK_IS(result, 1);
-		CHECK_COMPLETION(completions[0], handle, 1, 0);
-	}
-	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
-	forget(number);
-	test_close_pipe(fds);
-}
-
 static void off_and_changed(void)
 {
 	struct laio_completion completions[2];
@@ -247,8 +221,6 @@ int main(void)
 {
 	test_start_pending();
 	wrong_numbers();
-	by_waiting(SIGUSR1);
-	by_waiting(SIGRTMIN);
 	off_and_changed();
 	by_handler();
 	two_contexts();

@@ -182,37 +182,14 @@ pub(crate) struct Arguments {
 const PRESERVE: &str = "mode,ownership,timestamps";
 
 /// The options whose order matters: ID, long name, letter, value, help.
+#[rustfmt::skip]
 const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
     ("-a", "archive", Some('a'), "", "Like -dr --preserve=all"),
     ("-d", "", Some('d'), "", "Like -P --preserve=links"),
-    (
-        "-P",
-        "no-dereference",
-        Some('P'),
-        "",
-        "Follow no symbolic links in sources",
-    ),
-    (
-        "-L",
-        "dereference",
-        Some('L'),
-        "",
-        "Follow all symbolic links in sources",
-    ),
-    (
-        "-H",
-        "",
-        Some('H'),
-        "",
-        "Follow symbolic links that are given as sources",
-    ),
-    (
-        "-p",
-        "",
-        Some('p'),
-        "",
-        "Like --preserve=mode,ownership,timestamps",
-    ),
+    ("-P", "no-dereference", Some('P'), "", "Follow no symbolic links in sources"),
+    ("-L", "dereference", Some('L'), "", "Follow all symbolic links in sources"),
+    ("-H", "", Some('H'), "", "Follow symbolic links that are given as sources"),
+    ("-p", "", Some('p'), "", "Like --preserve=mode,ownership,timestamps"),
     (
         "preserve",
         "preserve",
@@ -220,20 +197,8 @@ const ORDERED: [(&str, &str, Option<char>, &str, &str); 12] = [
         "LIST",
         "Preserve attributes: mode, ownership, timestamps, links, context, xattr or all",
     ),
-    (
-        "no-preserve",
-        "no-preserve",
-        None,
-        "LIST",
-        "Do not preserve these attributes",
-    ),
-    (
-        "-i",
-        "interactive",
-        Some('i'),
-        "",
-        "Ask before overwriting a file",
-    ),
+    ("no-preserve", "no-preserve", None, "LIST", "Do not preserve these attributes"),
+    ("-i", "interactive", Some('i'), "", "Ask before overwriting a file"),
     (
         "-n",
         "no-clobber",
@@ -279,16 +244,12 @@ impl Args for Arguments {
             }
             command = command.arg(arg);
         }
-        for (name, help) in [
-            (
-                "include",
-                "Copy files that match GLOB, even if a later --exclude matches them too",
-            ),
-            (
-                "exclude",
-                "Do not copy files and directories that match GLOB",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("include", "Copy files that match GLOB, even if a later --exclude matches them too"),
+            ("exclude", "Do not copy files and directories that match GLOB"),
+        ];
+        for (name, help) in cases {
             let arg = Arg::new(name).long(name).value_name("GLOB").help(help);
             command = command.arg(arg.action(ArgAction::Append));
         }

@@ -34,24 +34,13 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.collect()
 }
 
+#[rustfmt::skip]
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial(
-            "extensions::paths longer than a path may be",
-            too_long_paths,
-        ),
-        trial(
-            "extensions::messages begin with the program's name",
-            messages_begin_with_the_program,
-        ),
-        trial(
-            "extensions::a newer file is not replaced by a link",
-            newer_stays,
-        ),
-        trial(
-            "extensions::--resume keeps the copy of an earlier argument",
-            resumed_with_one_destination,
-        ),
+        trial("extensions::paths longer than a path may be", too_long_paths),
+        trial("extensions::messages begin with the program's name", messages_begin_with_the_program),
+        trial("extensions::a newer file is not replaced by a link", newer_stays),
+        trial("extensions::--resume keeps the copy of an earlier argument", resumed_with_one_destination),
     ]
 }
 

@@ -398,24 +398,13 @@ fn forced_links() -> Vec<Case> {
             cases.push(case(name, base, format!("{options} f {destination}")));
         }
     }
+    #[rustfmt::skip]
     cases.extend([
-        case(
-            "-lf into a directory",
-            format!("{base}; file g =two"),
-            "-lf g d",
-        ),
+        case("-lf into a directory", format!("{base}; file g =two"), "-lf g d"),
         case("-rlf", format!("{base}; file s/g =n"), "-rlf s/. d"),
         case("-rlfT", format!("{base}; file s/g =n"), "-rlfT s d"),
-        case(
-            "-lf between directories",
-            "file a/f =x; file b/f =y",
-            "-lf a/f b/f",
-        ),
-        case(
-            "-lf to a parent",
-            "file a/f =x; file b/f =y",
-            "-lf f ../b/f",
-        )
+        case("-lf between directories", "file a/f =x; file b/f =y", "-lf a/f b/f"),
+        case("-lf to a parent", "file a/f =x; file b/f =y", "-lf f ../b/f")
         .inside("a"),
         case("-sf", "file a/f =x; file b/f =y", "-sf f g").inside("a"),
     ]);

@@ -85,23 +85,13 @@ fn directories_are_synced() -> Result<(), Skip> {
 
 fn sync_fails() -> Result<(), Skip> {
     let world = world(TREE)?;
-    for (command, fault, name) in [
-        (
-            "--fsync s/f d/f",
-            "fsync:error=EIO:when=2+",
-            "cannot sync directory 'd",
-        ),
-        (
-            "-l --fsync s/f d/g",
-            "fsync:error=EIO",
-            "cannot sync directory 'd",
-        ),
-        (
-            "-a --fsync s/t e",
-            "fsync:error=EDQUOT:when=2+",
-            "cannot sync directory 'e/t'",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("--fsync s/f d/f", "fsync:error=EIO:when=2+", "cannot sync directory 'd"),
+        ("-l --fsync s/f d/g", "fsync:error=EIO", "cannot sync directory 'd"),
+        ("-a --fsync s/t e", "fsync:error=EDQUOT:when=2+", "cannot sync directory 'e/t'"),
+    ];
+    for (command, fault, name) in cases {
         let command = format!("--backend=sync --jobs=1 {command}");
         let ran = traced::failing(&[fault], &command, &world.root)?;
         assert_eq!(ran.status, "exit status 1", "{command}: {}", said(&ran));

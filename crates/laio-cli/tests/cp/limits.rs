@@ -18,21 +18,16 @@ use crate::run::{self, Ran};
 use crate::snapshot;
 use crate::world::World;
 
+#[rustfmt::skip]
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial(
-            "limits::the message names a sufficient number of descriptors",
-            descriptors,
-        ),
+        trial("limits::the message names a sufficient number of descriptors", descriptors),
         trial("limits::descriptors of a plan", descriptors_of_a_plan),
         trial("limits::inherited descriptors count", left_open),
         trial("limits::a tree of hard links in little memory", || {
             links_in_little_memory("-a", 4)
         }),
-        trial(
-            "limits::links to a tree of hard links in little memory",
-            || links_in_little_memory("-al", 8),
-        ),
+        trial("limits::links to a tree of hard links in little memory", || links_in_little_memory("-al", 8)),
         trial("limits::exhausted memory does not abort", || {
             exhausted("-a")
         }),
@@ -45,10 +40,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("limits::no thread can be started", no_threads),
         trial("limits::few threads can be started", few_threads),
         trial("limits::--fallocate keeps holes", holes_stay),
-        trial(
-            "limits::--fallocate of a file that is almost all hole",
-            almost_all_hole,
-        ),
+        trial("limits::--fallocate of a file that is almost all hole", almost_all_hole),
         trial("limits::--fallocate reserves space", space_is_reserved),
         trial("limits::the messages of --debug", debug_messages),
         trial("limits::a copy into itself is reported once", into_itself),
@@ -487,30 +479,22 @@ fn into_itself() -> Result<(), Skip> {
 fn debug_messages() -> Result<(), Skip> {
     let world =
         world("file plain 300000; holes holes 3M 1M+64K; zeros zeros 300000; file none =; dir m")?;
-    for (command, offload, reflink, sparse) in [
+    #[rustfmt::skip]
+    let cases = [
         ("plain m", "", "unsupported", "no"),
         ("none m", "", "unsupported", "no"),
         ("holes m", "", "unsupported", "SEEK_HOLE"),
         ("zeros m", "", "unsupported", "no"),
         ("--sparse=always plain m", "avoided", "", "zeros"),
         ("--sparse=always zeros m", "avoided", "", "zeros"),
-        (
-            "--sparse=always holes m",
-            "avoided",
-            "",
-            "SEEK_HOLE + zeros",
-        ),
+        ("--sparse=always holes m", "avoided", "", "SEEK_HOLE + zeros"),
         ("--sparse=never plain m", "avoided", "no", "no"),
         ("--reflink=never plain m", "avoided", "no", "no"),
         ("--reflink=never holes m", "avoided", "no", "SEEK_HOLE"),
-        (
-            "--reflink=never --sparse=always holes m",
-            "avoided",
-            "no",
-            "SEEK_HOLE + zeros",
-        ),
+        ("--reflink=never --sparse=always holes m", "avoided", "no", "SEEK_HOLE + zeros"),
         ("--method=read-write plain m", "avoided", "", "no"),
-    ] {
+    ];
+    for (command, offload, reflink, sparse) in cases {
         let ran = run::run(
             &case("", "", format!("--debug {command}")),
             Side::Ours,

@@ -145,17 +145,10 @@ pub(crate) fn cases() -> Vec<Case> {
             let world = format!("{tree}; dir d; dacl d {text}");
             let name = |kind: &str| format!("{kind}{way} below {what} default ACL");
             let through = format!("{tree}; link l d/new; dir d; dacl d {text}");
+            #[rustfmt::skip]
             cases.extend([
-                case(
-                    name("a link "),
-                    through,
-                    format!("POSIXLY_CORRECT=1 {way} s/a l"),
-                ),
-                case(
-                    name("umask 077, a file "),
-                    &world,
-                    format!("{way} s/a d/new"),
-                )
+                case(name("a link "), through, format!("POSIXLY_CORRECT=1 {way} s/a l")),
+                case(name("umask 077, a file "), &world, format!("{way} s/a d/new"))
                 .umask(0o077),
                 case(
                     name("an unwritable file "),

@@ -33,21 +33,23 @@ impl Place {
         self.0.path()
     }
 
-    fn command(&self, flags: &[&str]) -> Command {
+    /// Returns the command with these flags, which are separated by spaces.
+    fn command(&self, flags: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
         command
             .args(["serve", "site", "--log=off", "--acme-state=state"])
-            .args(flags)
+            .args(flags.split(' '))
             .current_dir(self.path())
             .env_remove("LAIO_BACKEND");
         command
     }
 
-    fn start(&self, authority: &Authority, flags: &[&str]) -> ServerProcess {
-        laio_testing::watchdog::step(flags.join(" "));
+    /// Starts a server with these flags, where `HTTP` is the address at which the authority checks names.
+    fn start(&self, authority: &Authority, flags: &str) -> ServerProcess {
+        laio_testing::watchdog::step(flags);
         wait_until_free([authority.http(), authority.tls()]);
-        let mut command = self.command(flags);
-        ServerProcess::spawn(command.args(authority.flags()))
+        let flags = flags.replace("HTTP", &authority.http().to_string());
+        ServerProcess::spawn(self.command(&flags).args(authority.flags()))
     }
 
     /// Returns the folder of the files of the authority.
@@ -64,10 +66,6 @@ fn wait_until_free(addresses: [SocketAddr; 2]) {
     for address in addresses {
         wait_until("the address is free", || TcpListener::bind(address).is_ok());
     }
-}
-
-fn plain(address: SocketAddr) -> String {
-    format!("--listen={address}")
 }
 
 /// Gets a page by https. Returns the certificate.
@@ -95,12 +93,8 @@ fn certificates_by_http_and_their_renewal() {
     let Some(authority) = Authority::start(place.path(), &setup) else {
         return;
     };
-    let flags = [
-        "--https=a.net,B.net",
-        "--acme-retry=1",
-        &plain(authority.http()),
-    ];
-    let server = place.start(&authority, &flags);
+    let flags = "--https=a.net,B.net --acme-retry=1 --listen=HTTP";
+    let server = place.start(&authority, flags);
     server.wait_for_line("until there is a certificate for a.net, b.net");
     server.wait_for_line("got a certificate for a.net, valid until");
     server.wait_for_line("got a certificate for b.net, valid until");
@@ -135,13 +129,8 @@ fn the_authority_suggests_when_to_renew() {
         return;
     };
     // The site refuses all clients; the authority still gets the answer to its challenge.
-    let flags = [
-        "--https=a.net",
-        "--acme-retry=1",
-        "--deny=127.0.0.0/8",
-        &plain(authority.http()),
-    ];
-    let server = place.start(&authority, &flags);
+    let flags = "--https=a.net --acme-retry=1 --deny=127.0.0.0/8 --listen=HTTP";
+    let server = place.start(&authority, flags);
     server.wait_for_line("getting a certificate for a.net");
     let mut order = Vec::new();
     wait_until("an order is on disk", || {
@@ -162,7 +151,7 @@ fn the_authority_suggests_when_to_renew() {
         "{}-----END CERTIFICATE-----\n",
         &first[begin..end]
     ));
-    let server = place.start(&authority, &flags);
+    let server = place.start(&authority, flags);
     server.wait_for_line("got a certificate for a.net");
     assert_ne!(fs::read_to_string(&file).unwrap(), first);
     assert_eq!(authority.orders(), 2);
@@ -179,14 +168,9 @@ fn certificates_by_tls_alone() {
         return;
     };
     fs::write(place.path().join("eab"), EXTERNAL_ACCOUNT).unwrap();
-    let flags = [
-        "--https=a.net",
-        "--acme-challenge=tls-alpn-01",
-        "--acme-eab=eab",
-        "--acme-contact=me@a.net",
-        "--admin=127.0.0.1:0",
-    ];
-    let server = place.start(&authority, &flags);
+    let flags = "--https=a.net --acme-challenge=tls-alpn-01 --acme-eab=eab \
+                 --acme-contact=me@a.net --admin=127.0.0.1:0";
+    let server = place.start(&authority, flags);
     let line = server.wait_for_line("--admin listens on ");
     let admin: SocketAddr = line.rsplit(' ').next().unwrap().parse().unwrap();
     server.wait_for_line("got a certificate for a.net");
@@ -212,12 +196,8 @@ fn the_authority_is_away_and_comes_back() {
         return;
     };
     authority.stop();
-    let flags = [
-        "--https=a.net",
-        "--acme-retry=0.2",
-        &plain(authority.http()),
-    ];
-    let server = place.start(&authority, &flags);
+    let flags = "--https=a.net --acme-retry=0.2 --listen=HTTP";
+    let server = place.start(&authority, flags);
     server.wait_for_line("cannot get a certificate for a.net: https://localhost");
     // Meanwhile connections are encrypted with a certificate that no client trusts.
     let error = page(authority.tls(), &own(&authority), "a.net").unwrap_err();
@@ -232,14 +212,14 @@ fn the_authority_is_away_and_comes_back() {
     server.wait_for_success();
     // A server that starts without the authority has the certificate.
     authority.stop();
-    let server = place.start(&authority, &flags);
+    let server = place.start(&authority, flags);
     server.wait_for_line("using the certificate on disk for a.net");
     page(authority.tls(), &root, "a.net").unwrap();
     // The authority has lost its accounts.
     fs::remove_file(place.folder().join("a.net.pem")).unwrap();
     drop(server);
     authority.resume();
-    let server = place.start(&authority, &flags);
+    let server = place.start(&authority, flags);
     server.wait_for_line("does not know the account");
     server.wait_for_line("got a certificate for a.net");
 }
@@ -254,12 +234,8 @@ fn a_certificate_that_the_authority_has_forgotten_is_renewed() {
     let Some(mut authority) = Authority::start(place.path(), &setup) else {
         return;
     };
-    let flags = [
-        "--https=a.net",
-        "--acme-retry=0.2",
-        &plain(authority.http()),
-    ];
-    let server = place.start(&authority, &flags);
+    let flags = "--https=a.net --acme-retry=0.2 --listen=HTTP";
+    let server = place.start(&authority, flags);
     server.wait_for_line("got a certificate for a.net");
     // Pebble keeps what it has issued in its memory only, and finds no order that the renewal could replace.
     authority.stop();
@@ -283,8 +259,8 @@ fn what_the_authority_refuses_is_shown() {
         return;
     };
     // The authority looks at another port.
-    let flags = ["--https=a.net,blocked.net", "--listen=127.0.0.1:0"];
-    let server = place.start(&authority, &flags);
+    let flags = "--https=a.net,blocked.net --listen=127.0.0.1:0";
+    let server = place.start(&authority, flags);
     let line = server.wait_for_line("cannot get a certificate for a.net");
     assert!(
         line.contains("the authority says") && line.contains("refused"),
@@ -314,16 +290,12 @@ fn a_killed_server_goes_on_with_its_order() {
     let Some(authority) = Authority::start(place.path(), &setup) else {
         return;
     };
-    let flags = [
-        "--https=a.net",
-        "--acme-retry=0.1",
-        &plain(authority.http()),
-    ];
-    let mut server = place.start(&authority, &flags);
+    let flags = "--https=a.net --acme-retry=0.1 --listen=HTTP";
+    let mut server = place.start(&authority, flags);
     wait_until("the name is checked", || authority.checked() == 1);
     server.child.kill().unwrap();
     drop(server);
-    server = place.start(&authority, &flags);
+    server = place.start(&authority, flags);
     server.wait_for_line("got a certificate for a.net");
     page(authority.tls(), &authority.root(), "a.net").unwrap();
     assert_eq!(authority.orders(), 1, "the order that was on disk");
@@ -338,14 +310,10 @@ fn a_server_killed_at_any_moment_leaves_nothing_half() {
     let Some(authority) = Authority::start(place.path(), &Setup::default()) else {
         return;
     };
-    let flags = [
-        "--https=a.net",
-        "--acme-retry=0.1",
-        &plain(authority.http()),
-    ];
+    let flags = "--https=a.net --acme-retry=0.1 --listen=HTTP";
     // Later and later, until the certificate is there.
     for round in 0..60 {
-        let mut server = place.start(&authority, &flags);
+        let mut server = place.start(&authority, flags);
         std::thread::sleep(Duration::from_millis(30 + 20 * round));
         server.child.kill().unwrap();
         drop(server);
@@ -376,7 +344,7 @@ fn a_server_killed_at_any_moment_leaves_nothing_half() {
             break;
         }
     }
-    let server = place.start(&authority, &flags);
+    let server = place.start(&authority, flags);
     wait_until("there is a certificate", || {
         page(authority.tls(), &authority.root(), "a.net").is_ok()
     });
@@ -391,15 +359,8 @@ fn several_processes_order_once() {
     };
     for (number, challenge) in ["http-01", "tls-alpn-01"].iter().enumerate() {
         let name = format!("host{number}.net");
-        let https = format!("--https={name}");
-        let challenge = format!("--acme-challenge={challenge}");
-        let flags = [
-            &*https,
-            "--processes=3",
-            "--acme-retry=0.5",
-            &challenge,
-            &plain(authority.http()),
-        ];
+        let more = "--processes=3 --acme-retry=0.5 --listen=HTTP";
+        let flags = format!("--https={name} --acme-challenge={challenge} {more}");
         let server = place.start(&authority, &flags);
         server.wait_for_line(&format!("got a certificate for {name}"));
         let root = authority.root();
@@ -420,7 +381,6 @@ fn names_of_this_machine_need_no_authority() {
     let place = Place::new();
     let [http, tls] = free_ports();
     let [http, tls] = [http, tls].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let encrypted = format!("--listen=tls:{tls}");
     // A certificate in files is used for its names.
     let other = rcgen::generate_simple_self_signed(["b.net".to_owned()]).unwrap();
     fs::write(place.path().join("cert.pem"), other.cert.pem()).unwrap();
@@ -429,13 +389,9 @@ fn names_of_this_machine_need_no_authority() {
         other.signing_key.serialize_pem(),
     )
     .unwrap();
-    let flags = [
-        "--https=localhost,127.0.0.1",
-        &encrypted,
-        &plain(http),
-        "--tls-cert=cert.pem",
-        "--tls-key=key.pem",
-    ];
+    let flags = format!(
+        "--https=localhost,127.0.0.1 --listen=tls:{tls} --listen={http} --tls-cert=cert.pem --tls-key=key.pem"
+    );
     let mut before = String::new();
     for _ in 0..2 {
         wait_until_free([http, tls]);
@@ -489,27 +445,23 @@ fn sockets_of_systemd_are_found_by_their_names() {
 fn options_that_cannot_work_are_refused() {
     let place = Place::new();
     fs::write(place.path().join("ca.pem"), "nothing").unwrap();
-    let encrypted = "--listen=tls:127.0.0.1:0";
     for (flags, words) in [
-        (&["--https=*.a.net"][..], "DNS"),
+        ("--https=*.a.net", "DNS"),
         (
-            &["--https=a.net", encrypted],
+            "--https=a.net --listen=tls:127.0.0.1:0",
             "--acme-challenge tls-alpn-01",
         ),
-        (&["--https=a.net", "--listen=127.0.0.1:0"], "tls:"),
-        (
-            &["--https=a.net", "--acme-directory=http://ca/"],
-            "https://",
-        ),
-        (&["--https=a.net", "--acme-ca=missing"], "missing"),
-        (&["--https=a.net", "--acme-ca=ca.pem"], "--acme-ca"),
-        (&["--https=a.net", "--acme-eab=ca.pem"], "--acme-eab"),
-        (&["--https=a.net", "--acme-state=site/keys"], "are served"),
-        (&["--acme-contact=a@b.c"], "--https"),
+        ("--https=a.net --listen=127.0.0.1:0", "tls:"),
+        ("--https=a.net --acme-directory=http://ca/", "https://"),
+        ("--https=a.net --acme-ca=missing", "missing"),
+        ("--https=a.net --acme-ca=ca.pem", "--acme-ca"),
+        ("--https=a.net --acme-eab=ca.pem", "--acme-eab"),
+        ("--https=a.net --acme-state=site/keys", "are served"),
+        ("--acme-contact=a@b.c", "--https"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_laio"))
             .args(["serve", "site", "--check"])
-            .args(flags)
+            .args(flags.split(' '))
             .current_dir(place.path())
             .output()
             .unwrap();

@@ -1,11 +1,12 @@
 //! The server allocates no memory for announced sizes: of bodies, chunks, ranges and frames of clients, or of
 //! responses and records of upstreams.
 
+use crate::common::server::ServerProcess;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -18,7 +19,7 @@ const PEERS: usize = 16;
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
 struct Server {
-    child: Child,
+    process: ServerProcess,
     dir: TempDir,
 }
 
@@ -31,7 +32,8 @@ impl Server {
         let sparse = fs::File::create(dir.path().join("site/sparse.bin")).unwrap();
         sparse.set_len(ANNOUNCED).unwrap();
         let at = |name: &str| dir.path().join(name).display().to_string();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_laio"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+        command
             .args(["serve", "site", "--listen", "unix:socket", "--log", "off"])
             .args(["--workers", "1", "--max-body-bytes", "8589934592"])
             .args(["--max-upstream-body-bytes", "8589934592"])
@@ -40,16 +42,10 @@ impl Server {
             .current_dir(dir.path())
             // The address space that the C library reserves for each thread would count.
             .env("MALLOC_ARENA_MAX", "1")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
-        let mut said = said.lines().map(Result::unwrap);
-        assert!(said.any(|line| line.contains("Ctrl-C stops")));
-        // The server must not block on a full pipe.
-        std::thread::spawn(move || said.for_each(drop));
-        Server { child, dir }
+            .stdout(Stdio::null());
+        let process = ServerProcess::spawn(&mut command);
+        process.wait_for_line("Ctrl-C stops");
+        Server { process, dir }
     }
 
     fn connect(&self) -> UnixStream {
@@ -67,17 +63,11 @@ impl Server {
 
     /// Returns the peak of the process's address space.
     fn peak(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.process.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmPeak:"));
         let kib = line.unwrap().split_whitespace().nth(1).unwrap();
         kib.parse::<u64>().unwrap() * 1024
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -150,6 +140,7 @@ fn announced_sizes_allocate_nothing() {
     let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{ANNOUNCED:x}\r\nx");
     let range = "GET /sparse.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=";
     let ranges = (0..16).map(|number| format!("{}-{},", number << 26, (number << 26) + (1 << 25)));
+    let ranges = ranges.collect::<String>();
     let announcements = [
         (405, begin("/") + &length),
         (405, begin("/") + &chunked),
@@ -159,10 +150,7 @@ fn announced_sizes_allocate_nothing() {
         (206, format!("{range}0-{}\r\n\r\n", ANNOUNCED - 1)),
         (
             206,
-            format!(
-                "{range}{}\r\n\r\n",
-                ranges.collect::<String>().trim_end_matches(',')
-            ),
+            format!("{range}{}\r\n\r\n", ranges.trim_end_matches(',')),
         ),
     ];
     // The peak after ordinary requests.

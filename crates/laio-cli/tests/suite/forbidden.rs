@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// The calls, and their names. Calls that replace each other in one place are forbidden together.
+#[rustfmt::skip]
 const CALLS: [(&str, &[c_long]); 24] = [
     ("io_uring", laio_testing::forbid::IO_URING),
     ("openat2", &[libc::SYS_openat2]),
@@ -25,10 +26,7 @@ const CALLS: [(&str, &[c_long]); 24] = [
     ("close_range", &[libc::SYS_close_range]),
     ("copy_file_range", &[libc::SYS_copy_file_range]),
     ("preadv2, pwritev2", laio_testing::forbid::NOWAIT),
-    (
-        "pidfd",
-        &[libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal],
-    ),
+    ("pidfd", &[libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal]),
     ("memfd_create", &[libc::SYS_memfd_create]),
     ("perf_event_open", laio_testing::forbid::PERF),
     ("io_setup", &[libc::SYS_io_setup]),
@@ -40,14 +38,8 @@ const CALLS: [(&str, &[c_long]); 24] = [
     ("rseq", &[libc::SYS_rseq]),
     ("landlock", &[444, 445, 446]),
     ("epoll_pwait2", &[libc::SYS_epoll_pwait2]),
-    (
-        "inotify",
-        &[libc::SYS_inotify_init1, libc::SYS_inotify_add_watch],
-    ),
-    (
-        "process_vm",
-        &[libc::SYS_process_vm_readv, libc::SYS_process_vm_writev],
-    ),
+    ("inotify", &[libc::SYS_inotify_init1, libc::SYS_inotify_add_watch]),
+    ("process_vm", &[libc::SYS_process_vm_readv, libc::SYS_process_vm_writev]),
     ("sendfile", &[libc::SYS_sendfile]),
     ("splice, tee", &[libc::SYS_splice, libc::SYS_tee]),
     ("fallocate", &[libc::SYS_fallocate]),

@@ -1,10 +1,10 @@
 //! `laio trace` and `laio load`, run as a user does against `laio serve`. No test asserts a time.
 
+use crate::common::server::ServerProcess;
 use crate::common::{succeeded, text};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 fn laio(arguments: &str, directory: &Path) -> Output {
     laio_testing::watchdog::step(arguments);
@@ -16,103 +16,48 @@ fn laio(arguments: &str, directory: &Path) -> Output {
         .expect("the command starts")
 }
 
-/// A server that is killed when dropped.
-struct Server {
-    child: Child,
-    url: String,
+/// Starts a server, and returns it with its URL.
+fn serve(listen: &str, root: &Path, more: &[&str]) -> (ServerProcess, String) {
+    laio_testing::watchdog::enter();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    command.args(["serve", "--log", "off", "--workers", "1", "--listen"]);
+    let process = ServerProcess::spawn(command.arg(listen).args(more).arg(root));
+    let line = process.wait_for_line("  http");
+    let url = line.trim().trim_end_matches('/').to_owned();
+    (process, url)
 }
 
-impl Server {
-    fn start(root: &Path) -> Server {
-        laio_testing::watchdog::enter();
-        Server::at("127.0.0.1:0", root, &[])
-    }
-
-    fn at(listen: &str, root: &Path, more: &[&str]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
-        command.args([
-            "serve",
-            "--listen",
-            listen,
-            "--log",
-            "off",
-            "--workers",
-            "1",
-        ]);
-        let mut child = command
-            .args(more)
-            .arg(root)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut lines = lines.map_while(Result::ok);
-        let url = lines.find_map(|line| Some(line.trim().strip_suffix('/')?.to_owned()));
-        // Later messages are not read: the pipe is closed, and the server ignores EPIPE.
-        Server {
-            child,
-            url: url.expect("the server says where it is"),
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Asserts that the command has said these words.
+#[track_caller]
+fn says(said: &[u8], words: &str) {
+    assert!(text(said).contains(words), "{words} in {}", text(said));
 }
 
 #[test]
 fn a_made_set_is_served_and_every_byte_checked() {
     let scratch = tempfile::tempdir().unwrap();
     let at = scratch.path();
-    let made = laio(
-        "trace make rice --scale 0.002 --seed 7 --to set --svg plots",
-        at,
-    );
+    let make = "trace make rice --scale 0.002 --seed 7 --to";
+    let made = laio(&format!("{make} set --svg plots"), at);
     succeeded(&made);
-    assert!(
-        text(&made.stdout).contains("requests     492"),
-        "{}",
-        text(&made.stdout)
-    );
+    says(&made.stdout, "requests     492");
     assert!(at.join("plots/trace-sizes.svg").exists());
-    let again = laio(
-        "trace make rice --scale 0.002 --seed 7 --to again --trace-only",
-        at,
-    );
-    assert!(again.status.success());
+    succeeded(&laio(&format!("{make} again --trace-only"), at));
     let trace = |name: &str| std::fs::read(at.join(name).join("trace.tsv")).unwrap();
     assert_eq!(trace("set"), trace("again"));
 
-    let served = Server::start(&at.join("set/files"));
-    let load = |more: &str| {
-        let url = &served.url;
-        laio(
-            &format!("load {url} --trace set/trace.tsv --json - {more}"),
-            at,
-        )
-    };
-    for pace in [
-        "--clients 4",
-        "--clients 3 --close",
-        "--parallel 5 --fetches 100",
-        "--rate 1000",
+    let (_server, url) = serve("127.0.0.1:0", &at.join("set/files"), &[]);
+    let trace_load = format!("load {url} --trace set/trace.tsv --json -");
+    let load = |more: &str| laio(&format!("{trace_load} {more}"), at);
+    for (pace, expected) in [
+        ("--clients 4", 492),
+        ("--clients 3 --close", 492),
+        ("--parallel 5 --fetches 100", 100),
+        ("--rate 1000", 492),
     ] {
         let output = load(pace);
-        assert!(
-            output.status.success(),
-            "{pace}: {} {}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        succeeded(&output);
         let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let expected = if pace.contains("100") && !pace.contains("1000") {
-            100
-        } else {
-            492
-        };
         assert_eq!(outcome["requests"], expected, "{pace}: {outcome}");
         assert_eq!(outcome["errors"], serde_json::json!({}));
         assert_eq!(outcome["verified"], true);
@@ -129,7 +74,7 @@ fn a_made_set_is_served_and_every_byte_checked() {
     assert_eq!(output.status.code(), Some(1));
     let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(
-        outcome["errors"]["wrong bytes"].as_u64().unwrap() > 0,
+        outcome["errors"]["wrong bytes"].as_u64() > Some(0),
         "{outcome}"
     );
 }
@@ -146,17 +91,12 @@ fn encrypted_connections_are_checked_and_counted() {
     let (chain, key) = (at.join("own.pem"), at.join("own.key"));
     let (chain, key) = (chain.to_str().unwrap(), key.to_str().unwrap());
     let certificate = ["--tls-cert", chain, "--tls-key", key];
-    let served = Server::at("tls:127.0.0.1:0", &at.join("set/files"), &certificate);
-    let load = |more: &str| {
-        let url = &served.url;
-        laio(
-            &format!("load {url} --trace set/trace.tsv --json - {more}"),
-            at,
-        )
-    };
+    let (_server, url) = serve("tls:127.0.0.1:0", &at.join("set/files"), &certificate);
+    let trace_load = format!("load {url} --trace set/trace.tsv --json -");
+    let load = |more: &str| laio(&format!("{trace_load} {more}"), at);
     let outcome = |more: &str| -> Value {
         let output = load(more);
-        assert!(output.status.success(), "{more}: {}", text(&output.stderr));
+        succeeded(&output);
         serde_json::from_slice(&output.stdout).unwrap()
     };
     // One handshake for each connection, and all bytes are checked.
@@ -200,76 +140,35 @@ fn a_log_is_replayed() {
     std::fs::write(at.join("access.log"), log.concat()).unwrap();
     let made = laio("trace import access.log --to set", at);
     succeeded(&made);
-    assert!(
-        text(&made.stdout).contains("lines left out: 1, neither common"),
-        "{}",
-        text(&made.stdout)
-    );
-    let served = Server::start(&at.join("set/files"));
-    let url = &served.url;
-    let output = laio(
-        &format!("load {url} --trace set/trace.tsv --at-times --csv seconds.csv"),
-        at,
-    );
-    assert!(
-        output.status.success(),
-        "{} {}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    says(&made.stdout, "lines left out: 1, neither common");
+    let (_server, url) = serve("127.0.0.1:0", &at.join("set/files"), &[]);
+    let load = format!("load {url} --trace set/trace.tsv --at-times --csv seconds.csv");
+    let output = laio(&load, at);
+    succeeded(&output);
     for words in ["4 requests", "bytes checked", "from due time", "own lag"] {
-        assert!(
-            text(&output.stdout).contains(words),
-            "{words} in {}",
-            text(&output.stdout)
-        );
+        says(&output.stdout, words);
     }
-    assert!(
-        std::fs::read_to_string(at.join("seconds.csv"))
-            .unwrap()
-            .starts_with("second,requests")
-    );
+    let seconds = std::fs::read_to_string(at.join("seconds.csv")).unwrap();
+    assert!(seconds.starts_with("second,requests"));
 }
 
 #[test]
 fn wrong_arguments_are_reported() {
     let scratch = tempfile::tempdir().unwrap();
-    for (arguments, code, words) in [
-        (
-            "load ftp://localhost/",
-            2,
-            "begins with http:// or https://",
-        ),
+    #[rustfmt::skip]
+    let wrong = [
+        ("load ftp://localhost/", 2, "begins with http:// or https://"),
         ("load http://127.0.0.1:9 --insecure", 1, "are for https://"),
-        (
-            "load https://127.0.0.1:9 --ca nowhere.pem",
-            1,
-            "cannot read certificates from nowhere.pem",
-        ),
-        (
-            "load http://127.0.0.1:9 --clients 1 --rate 1",
-            2,
-            "cannot be used with",
-        ),
-        (
-            "load http://127.0.0.1:9 --trace nowhere.tsv",
-            1,
-            "cannot read nowhere.tsv",
-        ),
+        ("load https://127.0.0.1:9 --ca nowhere.pem", 1, "cannot read certificates from nowhere.pem"),
+        ("load http://127.0.0.1:9 --clients 1 --rate 1", 2, "cannot be used with"),
+        ("load http://127.0.0.1:9 --trace nowhere.tsv", 1, "cannot read nowhere.tsv"),
         ("trace make nothing --to x", 2, "invalid value"),
-        (
-            "trace import nowhere.log --to x",
-            1,
-            "cannot read nowhere.log",
-        ),
+        ("trace import nowhere.log --to x", 1, "cannot read nowhere.log"),
         ("trace show nowhere.tsv", 1, "cannot read nowhere.tsv"),
-    ] {
+    ];
+    for (arguments, code, words) in wrong {
         let output = laio(arguments, scratch.path());
         assert_eq!(output.status.code(), Some(code), "{arguments}");
-        assert!(
-            text(&output.stderr).contains(words),
-            "{}",
-            text(&output.stderr)
-        );
+        says(&output.stderr, words);
     }
 }

@@ -623,21 +623,17 @@ fn an_answer_is_explained_instead_of_served() {
 #[test]
 fn mistakes_in_values_say_what_to_write() {
     let dir = ServerDir::new();
-    for (flags, expected) in [
-        (
-            "--workers 0",
-            "invalid value '0' for '--workers <N>': it must be at least 1",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("--workers 0", "invalid value '0' for '--workers <N>': it must be at least 1"),
         (
             "--cache-bytes 1x",
             "invalid value '1x' for '--cache-bytes <BYTES>': write a number of bytes in digits, without a unit",
         ),
-        (
-            "--max-headers many",
-            "'--max-headers <N>': write a whole number in digits",
-        ),
+        ("--max-headers many", "'--max-headers <N>': write a whole number in digits"),
         ("--max-requests 99999999999999999999999", "it is too large"),
-    ] {
+    ];
+    for (flags, expected) in cases {
         dir.says(flags, 2, &[expected]);
     }
     dir.configure("root = 'DIR/site'\ncache-bytes = '64M'\nworkers = 0\n");

@@ -29,59 +29,36 @@ pub fn count(add: impl Fn(&mut QuicCounts)) {
 /// Returns one of the counts.
 type Field = fn(&mut QuicCounts) -> &mut u64;
 
-/// The counts as metrics: the name, its help, and the field.
-const METRICS: [(&str, &str, Field); 8] = [
-    (
-        "laio_quic_connections_total",
-        "Connections accepted over QUIC (HTTP/3), which laio_connections_total counts too.",
-        |it| &mut it.connections,
-    ),
-    (
-        "laio_quic_refused_total",
-        "QUIC connections refused or ignored because of a limit.",
-        |it| &mut it.refused,
-    ),
-    (
-        "laio_quic_retries_total",
-        "QUIC clients that had to show that they receive at their address.",
-        |it| &mut it.retries,
-    ),
-    (
-        "laio_quic_passed_datagrams_total",
-        "QUIC packets that arrived at another worker than their connection's.",
-        |it| &mut it.passed,
-    ),
-    (
-        "laio_quic_early_accepted_total",
-        "QUIC connections whose early data (0-RTT) was accepted.",
-        |it| &mut it.early_accepted,
-    ),
-    (
-        "laio_quic_early_rejected_total",
-        "QUIC connections whose early data was rejected; their clients send it again after the handshake.",
-        |it| &mut it.early_rejected,
-    ),
-    (
-        "laio_quic_early_requests_total",
-        "Requests answered in early data, before the handshake was complete.",
-        |it| &mut it.early_requests,
-    ),
-    (
-        "laio_quic_early_waits_total",
-        "Requests in early data that waited until the handshake was complete.",
-        |it| &mut it.early_waits,
-    ),
+/// The counts as metrics: the name, the field, and the help.
+#[rustfmt::skip]
+const METRICS: [(&str, Field, &str); 8] = [
+    ("laio_quic_connections_total", |it| &mut it.connections,
+        "Connections accepted over QUIC (HTTP/3), which laio_connections_total counts too."),
+    ("laio_quic_refused_total", |it| &mut it.refused,
+        "QUIC connections refused or ignored because of a limit."),
+    ("laio_quic_retries_total", |it| &mut it.retries,
+        "QUIC clients that had to show that they receive at their address."),
+    ("laio_quic_passed_datagrams_total", |it| &mut it.passed,
+        "QUIC packets that arrived at another worker than their connection's."),
+    ("laio_quic_early_accepted_total", |it| &mut it.early_accepted,
+        "QUIC connections whose early data (0-RTT) was accepted."),
+    ("laio_quic_early_rejected_total", |it| &mut it.early_rejected,
+        "QUIC connections whose early data was rejected; their clients send it again after the handshake."),
+    ("laio_quic_early_requests_total", |it| &mut it.early_requests,
+        "Requests answered in early data, before the handshake was complete."),
+    ("laio_quic_early_waits_total", |it| &mut it.early_waits,
+        "Requests in early data that waited until the handshake was complete."),
 ];
 
 impl QuicCounts {
     /// Returns the name, the help and the value of each metric.
     pub(super) fn rows(mut self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let rows = METRICS.iter();
-        rows.map(move |(name, help, field)| (*name, *help, *field(&mut self)))
+        rows.map(move |(name, field, help)| (*name, *help, *field(&mut self)))
     }
 
     pub(super) fn add(&mut self, mut other: QuicCounts) {
-        for (_, _, field) in METRICS {
+        for (_, field, _) in METRICS {
             *field(self) += *field(&mut other);
         }
     }

@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn targets_with_groups() {
-        for (from, to, path, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             (
                 r"~^/blog/(\d{4})/(.+)$",
                 "/archive/$1-$2",
@@ -314,21 +315,11 @@ mod tests {
                 "/blog/24/a",
                 None,
             ),
-            (
-                "~^/u/(?<who>[^/]+)$",
-                "/user?name=${who}",
-                "/u/a&b=%25é",
-                Some("/user?name=a%26b%3D%25%C3%A9"),
-            ),
+            ("~^/u/(?<who>[^/]+)$", "/user?name=${who}", "/u/a&b=%25é", Some("/user?name=a%26b%3D%25%C3%A9")),
             ("~^/a(b)?/(c)", "/$1/$2", "/a/c", Some("/c")),
             ("~*^/OLD/(.*)$", "/new/${1}", "/old/X", Some("/new/X")),
             ("~^/OLD/(.*)$", "/new/$1", "/old/X", None),
-            (
-                "~png$",
-                "https://img.example/$0",
-                "/a.png",
-                Some("https://img.example/png"),
-            ),
+            ("~png$", "https://img.example/$0", "/a.png", Some("https://img.example/png")),
             // A line feed hides nothing, and bytes need not be UTF-8.
             ("~^/a/(.*)$", "/b/$1", "/a/x%0Ay%FF", Some("/b/x%0Ay%FF")),
             (
@@ -342,7 +333,8 @@ mod tests {
             ("~^/a/(.*)$", "/b?p=$1", "/a/x%2Fy", Some("/b?p=x%2Fy")),
             ("/s/*", "/search?q=*", "/s/a&b", Some("/search?q=a%26b")),
             ("/s*", "/t/*", "/s/a", Some("/t/a")),
-        ] {
+        ];
+        for (from, to, path, expected) in cases {
             assert_eq!(
                 target(from, to, path).as_deref(),
                 expected,

@@ -419,14 +419,9 @@ fn each_call(test: &str, backend: BackendKind) {
     });
 }
 
-#[test]
-fn each_call_fails_once_with_helpers() {
-    each_call(test_name!(), BackendKind::Hybrid);
-}
-
-#[test]
-fn each_call_fails_once_in_the_lazy_back_end() {
-    each_call(test_name!(), BackendKind::Lazy);
+laio_testing::each_test! {
+    each_call_fails_once_with_helpers => each_call(test_name!(), BackendKind::Hybrid);
+    each_call_fails_once_in_the_lazy_back_end => each_call(test_name!(), BackendKind::Lazy);
 }
 
 /// Listening fails: the server says on what, and does not start.
@@ -538,17 +533,8 @@ fn each_request(backend: BackendKind) {
     check(backend, all);
 }
 
-#[test]
-fn each_request_to_a_file_system_fails_once_in_the_lazy_back_end() {
-    each_request(BackendKind::Lazy);
-}
-
-#[test]
-fn each_request_to_a_file_system_fails_once_with_a_ring() {
-    each_request(BackendKind::Uring);
-}
-
-#[test]
-fn each_request_to_a_file_system_fails_once_with_helpers() {
-    each_request(BackendKind::Hybrid);
+laio_testing::each_test! {
+    each_request_to_a_file_system_fails_once_in_the_lazy_back_end => each_request(BackendKind::Lazy);
+    each_request_to_a_file_system_fails_once_with_a_ring => each_request(BackendKind::Uring);
+    each_request_to_a_file_system_fails_once_with_helpers => each_request(BackendKind::Hybrid);
 }

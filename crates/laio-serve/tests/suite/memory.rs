@@ -270,12 +270,9 @@ fn the_documented_bound_is_the_sum_of_the_constants() {
     let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let reserve = |of| kib(Memory::reserve(of, limits.head_bytes));
+    #[rustfmt::skip]
     let rows = [
-        (
-            "requests",
-            reserve(MemoryUse::Requests),
-            mib(Memory::most(MemoryUse::Requests)),
-        ),
+        ("requests", reserve(MemoryUse::Requests), mib(Memory::most(MemoryUse::Requests))),
         (
             "pieces of responses",
             reserve(MemoryUse::Responses),
@@ -285,16 +282,8 @@ fn the_documented_bound_is_the_sum_of_the_constants() {
                 mib(Http3::SEND_BUFFER_MAX)
             ),
         ),
-        (
-            "frames of HTTP/2",
-            reserve(MemoryUse::Frames),
-            kib(Memory::most(MemoryUse::Frames)),
-        ),
-        (
-            "pages",
-            reserve(MemoryUse::Pages),
-            mib(Memory::most(MemoryUse::Pages)),
-        ),
+        ("frames of HTTP/2", reserve(MemoryUse::Frames), kib(Memory::most(MemoryUse::Frames))),
+        ("pages", reserve(MemoryUse::Pages), mib(Memory::most(MemoryUse::Pages))),
     ];
     for (what, reserve, most) in rows {
         let row = format!("| {what} | {reserve} | {most} |");

@@ -312,20 +312,14 @@ fn what_the_kernel_holds_for_a_client_can_be_bounded() {
 #[test]
 fn impossible_combinations_are_refused_with_a_hint() {
     let root = site();
-    for (backend, policies, part) in [
+    #[rustfmt::skip]
+    let cases = [
         (BackendKind::Lazy, "read=sync", "only sendfile can be sync"),
         (BackendKind::Sync, "open=lazy", "choose another back end"),
-        (
-            BackendKind::Uring,
-            "open=activations",
-            "activations and uring",
-        ),
-        (
-            BackendKind::Hybrid,
-            "open=sync,stat=sync",
-            "a limit of stat threads",
-        ),
-    ] {
+        (BackendKind::Uring, "open=activations", "activations and uring"),
+        (BackendKind::Hybrid, "open=sync,stat=sync", "a limit of stat threads"),
+    ];
+    for (backend, policies, part) in cases {
         Running::refuses(root.path(), part, |options| {
             options.backend = Some(backend);
             options.io.policies = policies.parse().unwrap();

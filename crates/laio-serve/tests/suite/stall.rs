@@ -12,24 +12,11 @@ use std::time::{Duration, Instant};
 /// Requests answered while another one hangs.
 const OTHERS: usize = 1000;
 
-#[test]
-fn threads() {
-    other_requests_continue(BackendKind::Threads);
-}
-
-#[test]
-fn hybrid() {
-    other_requests_continue(BackendKind::Hybrid);
-}
-
-#[test]
-fn uring() {
-    other_requests_continue(BackendKind::Uring);
-}
-
-#[test]
-fn lazy() {
-    other_requests_continue(BackendKind::Lazy);
+laio_testing::each_test! {
+    threads => other_requests_continue(BackendKind::Threads);
+    hybrid => other_requests_continue(BackendKind::Hybrid);
+    uring => other_requests_continue(BackendKind::Uring);
+    lazy => other_requests_continue(BackendKind::Lazy);
 }
 
 #[test]

@@ -34,10 +34,6 @@ fn without_io_uring() {
 }
 
 #[test]
-fn several_runtimes_at_once_and_one_after_the_other() {
-    several_runtimes();
-}
-
 fn several_runtimes() {
     for _ in 0..3 {
         within(LIMIT, || {
@@ -88,10 +84,6 @@ async fn some_work() {
 }
 
 #[test]
-fn a_runtime_that_ends_waits_for_no_read() {
-    a_runtime_ends_with_reads_in_flight();
-}
-
 fn a_runtime_ends_with_reads_in_flight() {
     for runtime in each_runtime() {
         let (from, mut to) = pipe();
@@ -112,10 +104,6 @@ fn a_runtime_ends_with_reads_in_flight() {
 }
 
 #[test]
-fn a_panic_of_a_task_ends_nothing_else() {
-    a_panic_ends_its_task_alone();
-}
-
 fn a_panic_ends_its_task_alone() {
     for runtime in each_runtime() {
         let (from, mut to) = pipe();
@@ -144,10 +132,6 @@ fn a_panic_ends_its_task_alone() {
 }
 
 #[test]
-fn processes_are_started_while_reads_wait() {
-    processes_are_started_with_reads_in_flight();
-}
-
 fn processes_are_started_with_reads_in_flight() {
     for runtime in each_runtime() {
         let pipes: Vec<_> = (0..20).map(|_| pipe()).collect();
@@ -196,10 +180,6 @@ fn processes_are_started_with_reads_in_flight() {
 }
 
 #[test]
-fn a_dropped_future_of_a_stream_loses_no_byte() {
-    dropped_reads_lose_no_byte();
-}
-
 fn dropped_reads_lose_no_byte() {
     for runtime in each_runtime() {
         let (from, to) = pipe();

@@ -18,44 +18,24 @@ fn every_other_test_without_io_uring() {
 }
 
 #[test]
-fn every_other_test_with_io_uring_disabled() {
-    every_other_test_in(Environment::IoUringDisabled, &[]);
-}
-
-#[test]
 fn every_other_test_with_a_ring_in_the_runtime() {
     let mut command = every_test_but(&[]);
     command.env(WITH_RING, "1");
     check(command);
 }
 
-#[test]
-fn every_other_test_as_in_docker() {
+laio_testing::each_test! {
+    every_other_test_with_io_uring_disabled => every_other_test_in(Environment::IoUringDisabled, &[]);
     // Faults reach the program by pidfd_getfd, which the filter forbids to the test.
-    every_other_test_in(Environment::Docker, &["failing_calls"]);
-}
-
-/// As a service of systemd with a user of its own: with `no_new_privs`, without capabilities or filters.
-#[test]
-fn every_other_test_without_capabilities() {
+    every_other_test_as_in_docker => every_other_test_in(Environment::Docker, &["failing_calls"]);
+    /// As a service of systemd with a user of its own: with `no_new_privs`, without capabilities or filters.
     // The oracle itself looks into directories that only root may read.
-    every_other_test_in(Environment::Unprivileged, &["oracle"]);
-}
-
-#[test]
-fn every_other_test_on_one_processor() {
-    every_other_test_in(Environment::OneProcessor, &[]);
-}
-
-#[test]
-fn every_other_test_in_a_user_namespace() {
-    every_other_test_in(Environment::UserNamespace, &[]);
-}
-
-#[test]
-fn every_other_test_with_few_threads() {
+    every_other_test_without_capabilities => every_other_test_in(Environment::Unprivileged, &["oracle"]);
+    every_other_test_on_one_processor => every_other_test_in(Environment::OneProcessor, &[]);
+    every_other_test_in_a_user_namespace => every_other_test_in(Environment::UserNamespace, &[]);
     // These tests start many threads of their own.
-    every_other_test_in(Environment::FewThreads, &["slow_disk", "lifecycle"]);
+    every_other_test_with_few_threads =>
+        every_other_test_in(Environment::FewThreads, &["slow_disk", "lifecycle"]);
 }
 
 /// By default only as in Docker, which is the strictest that still runs several tests at a time.

@@ -51,68 +51,32 @@ impl ProactorStats {
     /// }
     /// # Ok::<(), laio::Errno>(())
     /// ```
+    #[rustfmt::skip]
     pub fn metrics(&self) -> [Metric; 10] {
-        let counter = |name, help, value| Metric {
+        let metric = |name: &'static str, value, help| Metric {
             name,
             help,
-            is_gauge: false,
+            is_gauge: !name.ends_with("_total"),
             value,
         };
-        let gauge = |name, help, value| Metric {
-            is_gauge: true,
-            ..counter(name, help, value)
-        };
         [
-            counter(
-                "laio_inline_total",
-                "Operations finished by the attempt on the polling thread.",
-                self.inline,
-            ),
-            counter(
-                "laio_background_total",
-                "Operations whose attempt would have blocked.",
-                self.background,
-            ),
-            counter(
-                "laio_fallback_total",
-                "Operations without an attempt, or whose file system has refused it.",
-                self.fallback,
-            ),
-            counter(
-                "laio_handed_over_total",
-                "Operations and functions handed to a driver, its helpers, or a thread of their own.",
-                self.handed_over,
-            ),
-            counter(
-                "laio_direct_total",
-                "Operations handed to a helper without a wakeup of the driver.",
-                self.direct,
-            ),
-            counter(
-                "laio_in_loops_total",
-                "Reads submitted to the ring of an event loop.",
-                self.in_loops,
-            ),
-            counter(
-                "laio_one_shots_total",
-                "Operations that a thread was started for, because of the rights of their thread.",
-                self.one_shots,
-            ),
-            counter(
-                "laio_cancelled_total",
-                "Operations in flight whose futures were dropped.",
-                self.cancelled,
-            ),
-            gauge(
-                "laio_unanswered",
-                "Operations on remote file systems that a thread makes, or that wait for one, now.",
-                self.unanswered,
-            ),
-            gauge(
-                "laio_hung_mounts",
-                "Remote file systems that hang now.",
-                self.hung_mounts,
-            ),
+            metric("laio_inline_total", self.inline,
+                "Operations finished by the attempt on the polling thread."),
+            metric("laio_background_total", self.background, "Operations whose attempt would have blocked."),
+            metric("laio_fallback_total", self.fallback,
+                "Operations without an attempt, or whose file system has refused it."),
+            metric("laio_handed_over_total", self.handed_over,
+                "Operations and functions handed to a driver, its helpers, or a thread of their own."),
+            metric("laio_direct_total", self.direct,
+                "Operations handed to a helper without a wakeup of the driver."),
+            metric("laio_in_loops_total", self.in_loops, "Reads submitted to the ring of an event loop."),
+            metric("laio_one_shots_total", self.one_shots,
+                "Operations that a thread was started for, because of the rights of their thread."),
+            metric("laio_cancelled_total", self.cancelled,
+                "Operations in flight whose futures were dropped."),
+            metric("laio_unanswered", self.unanswered,
+                "Operations on remote file systems that a thread makes, or that wait for one, now."),
+            metric("laio_hung_mounts", self.hung_mounts, "Remote file systems that hang now."),
         ]
     }
 }

@@ -15,6 +15,7 @@ use crate::programs::Side;
 use crate::run;
 use crate::traced;
 
+#[rustfmt::skip]
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         trial("distributed::killed::killed in a file", || killed("")),
@@ -28,30 +29,15 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("distributed::killed::killed in a renamed file", || {
             killed_in_root("-T FS/s/f d/f", "d", "f")
         }),
-        trial(
-            "distributed::killed::the names of a killed finish",
-            killed_finish,
-        ),
+        trial("distributed::killed::the names of a killed finish", killed_finish),
         trial("distributed::killed::interrupted", interrupted),
         trial("distributed::killed::an expired lease", leases),
-        trial(
-            "distributed::killed::killed while it claims a part",
-            killed_while_it_claims,
-        ),
-        trial(
-            "distributed::killed::what is left beside the claims",
-            leftovers_of_claims,
-        ),
+        trial("distributed::killed::killed while it claims a part", killed_while_it_claims),
+        trial("distributed::killed::what is left beside the claims", leftovers_of_claims),
         trial("distributed::killed::a part that failed", failed),
-        trial(
-            "distributed::killed::a region whose data is lost when it is closed",
-            lost_at_close,
-        ),
+        trial("distributed::killed::a region whose data is lost when it is closed", lost_at_close),
         trial("distributed::killed::the first of several hard links", lost),
-        trial(
-            "distributed::killed::a directory that is not visible yet",
-            not_visible_yet,
-        ),
+        trial("distributed::killed::a directory that is not visible yet", not_visible_yet),
     ]
 }
 

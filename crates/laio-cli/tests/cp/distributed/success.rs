@@ -16,28 +16,17 @@ use crate::failures::trial;
 use crate::programs::Side;
 use crate::run;
 
+#[rustfmt::skip]
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         trial("distributed::success::several processes", several),
-        trial(
-            "distributed::success::as cp does, with other options",
-            others,
-        ),
+        trial("distributed::success::as cp does, with other options", others),
         trial("distributed::success::all parts twice", twice),
         trial("distributed::success::a file of 200 MB in regions", large),
         trial("distributed::success::regions of a file with holes", holes),
-        trial(
-            "distributed::success::into an existing destination",
-            existing,
-        ),
-        trial(
-            "distributed::success::--update of two names of a file",
-            updated_links,
-        ),
-        trial(
-            "distributed::success::a list of files, and --parents",
-            listed,
-        ),
+        trial("distributed::success::into an existing destination", existing),
+        trial("distributed::success::--update of two names of a file", updated_links),
+        trial("distributed::success::a list of files, and --parents", listed),
         trial("distributed::success::nothing to do", nothing),
     ]
 }

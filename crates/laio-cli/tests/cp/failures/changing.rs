@@ -17,6 +17,7 @@ use super::faulty_fs::{FaultyFixture, names, trial};
 
 const SIZE: usize = 1 << 20;
 
+#[rustfmt::skip]
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         trial("changing::a source that shrinks", shrinks),
@@ -24,18 +25,9 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("changing::a source that grows", grows),
         trial("changing::a source that grows all the time", grows_for_ever),
         trial("changing::a source that is removed", source_removed),
-        trial(
-            "changing::a destination that is removed",
-            destination_removed,
-        ),
-        trial(
-            "changing::a destination replaced by a link",
-            destination_replaced,
-        ),
-        trial(
-            "changing::a destination file replaced by a link",
-            file_replaced,
-        ),
+        trial("changing::a destination that is removed", destination_removed),
+        trial("changing::a destination replaced by a link", destination_replaced),
+        trial("changing::a destination file replaced by a link", file_replaced),
         trial("changing::a large file truncated", large_file_truncated),
     ]
 }

@@ -23,6 +23,7 @@ use super::stopping::{all_complete, all_there, kills};
 const LONG_AGO: Duration = Duration::from_secs(3600);
 const SIZE: usize = 8 << 20;
 
+#[rustfmt::skip]
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         trial("resuming::SIGKILL at random moments", || random_moments("")),
@@ -30,10 +31,7 @@ pub(super) fn trials() -> Vec<Trial> {
             random_moments("--verify")
         }),
         trial("resuming::complete files are not read", not_read),
-        trial(
-            "resuming::a source changed with the same times",
-            changed_with_same_times,
-        ),
+        trial("resuming::a source changed with the same times", changed_with_same_times),
         trial("resuming::a large file is continued", || {
             goes_on(Signal::KILL, "")
         }),
@@ -47,15 +45,9 @@ pub(super) fn trials() -> Vec<Trial> {
             "resuming::a changed source starts over",
             changed_source_starts_over,
         ),
-        trial(
-            "resuming::a damaged beginning is found by --verify",
-            damaged,
-        ),
+        trial("resuming::a damaged beginning is found by --verify", damaged),
         trial("resuming::two copies at the same time", two_at_once),
-        trial(
-            "resuming::files of other processes and users stay",
-            others_stay,
-        ),
+        trial("resuming::files of other processes and users stay", others_stay),
         trial("resuming::attributes only", attributes_only),
         trial("resuming::hard links", hard_links),
     ]

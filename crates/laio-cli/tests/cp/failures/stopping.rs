@@ -20,6 +20,7 @@ use super::faulty_fs::{FaultyFixture, names, trial};
 const KILLS: usize = 15;
 const KILLS_VARIABLE: &str = "LAIO_TEST_KILLS";
 
+#[rustfmt::skip]
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         trial("stopping::SIGINT ends a copy that waits", || {
@@ -34,26 +35,11 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("stopping::SIGKILL ends a copy that waits", || {
             waits(Signal::KILL)
         }),
-        trial(
-            "stopping::SIGINT leaves no partial file with --atomic",
-            || half(Signal::INT),
-        ),
-        trial(
-            "stopping::SIGTERM leaves no partial file with --atomic",
-            || half(Signal::TERM),
-        ),
-        trial(
-            "stopping::SIGKILL leaves no partial file with --atomic",
-            || half(Signal::KILL),
-        ),
-        trial(
-            "stopping::SIGKILL keeps the existing file with --atomic",
-            keeps,
-        ),
-        trial(
-            "stopping::SIGKILL at random moments with --atomic",
-            random_moments,
-        ),
+        trial("stopping::SIGINT leaves no partial file with --atomic", || half(Signal::INT)),
+        trial("stopping::SIGTERM leaves no partial file with --atomic", || half(Signal::TERM)),
+        trial("stopping::SIGKILL leaves no partial file with --atomic", || half(Signal::KILL)),
+        trial("stopping::SIGKILL keeps the existing file with --atomic", keeps),
+        trial("stopping::SIGKILL at random moments with --atomic", random_moments),
     ]
 }
 

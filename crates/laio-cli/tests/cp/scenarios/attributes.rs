@@ -46,18 +46,14 @@ pub(crate) fn cases() -> Vec<Case> {
         );
         cases.push(case(format!("over {set}"), over, format!("-r {set} s d")));
         for umask in [0o000, 0o077, 0o777] {
-            cases.push(
-                case(format!("umask {umask:o} {set}"), world, format!("-r {set} s d")).umask(umask),
-            );
+            cases.push(case(format!("umask {umask:o} {set}"), world, format!("-r {set} s d")).umask(umask));
         }
         let plain = "file s/f; dir s/t; file s/t/h; link s/l f; mode 6751 s/f; mode 2750 s/t; mode 400 s/t/h; xattr s/f user.one 1";
         cases.push(case(format!("user {set}"), plain, format!("-r {set} s d")).user());
         let others = format!(
             "{plain}; file s/o; own 0:0 s/f s/o s/t; mode 755 s/t; mode 6755 s/f s/o; mode 444 s/t/h"
         );
-        cases.push(
-            case(format!("user, of others {set}"), others, format!("-r {set} s d")).user(),
-        );
+        cases.push(case(format!("user, of others {set}"), others, format!("-r {set} s d")).user());
     }
     for mode in ["000", "001", "4000", "6777", "7777", "222", "444", "1644"] {
         for option in ["", "-p", "--no-preserve=mode", "-p --no-preserve=ownership"] {
@@ -113,28 +109,19 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     for option in ["", "--preserve=xattr", "--no-preserve=mode"] {
         let inherited = "file s/f; dir s/t; dir d; own 0:77 d; mode 2775 d";
-        cases.push(case(
-            format!("set-group-id directory {option}"),
-            inherited,
-            format!("-r {option} s d"),
-        ));
+        cases.push(case(format!("set-group-id directory {option}"), inherited, format!("-r {option} s d")));
     }
     let text = "x".repeat(3000);
     cases.extend([
         case("a large xattr", format!("file a; xattr a user.x {text}"), "-a a b"),
         case(
             "xattrs of a hundred files",
-            format!(
-                "many s 100; xattr s user.a b; xattr s/00007 user.{} c",
-                "n".repeat(240)
-            ),
+            format!("many s 100; xattr s user.a b; xattr s/00007 user.{} c", "n".repeat(240)),
             "-a s d",
         ),
         case(
             "--atomic, set-ID bits and a capability over a file",
-            format!(
-                "file a; mode 6755 a; xattr a security.capability {CAPABILITY}; file b; file d/a =old"
-            ),
+            format!("file a; mode 6755 a; xattr a security.capability {CAPABILITY}; file b; file d/a =old"),
             "-a --no-preserve=ownership a b d",
         )
         .added("--atomic"),

@@ -34,11 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case("-s --preserve=ownership", "file a; own 5:6 a", "-s --preserve=ownership a l"),
         case("-u a second younger than an even one", "file a; file b; time 1 a; time 0 b", "-au a b"),
         // GNU's cp cannot create `d/s/l/.`.
-        case(
-            "--parents of a link with a dot",
-            nested,
-            "-r --parents s/l/. d",
-        )
+        case("--parents of a link with a dot", nested, "-r --parents s/l/. d")
         .against("mkdir d/s d/s/l && cp -r s/l/. d/s/l"),
         case("--parents of a link with a slash", nested, "-r --parents s/l/ d"),
         case("--parents of a file with a slash", nested, "-r --parents s/t/a/ d"),

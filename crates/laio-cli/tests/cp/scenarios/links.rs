@@ -33,11 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "-rL --preserve=links",
         "-rH --preserve=links",
     ] {
-        cases.push(case(
-            format!("hard links {option}"),
-            linked,
-            format!("{option} s d"),
-        ));
+        cases.push(case(format!("hard links {option}"), linked, format!("{option} s d")));
     }
     let through = "file a; link b a; link c a; hard h a; dir d";
     cases.extend([

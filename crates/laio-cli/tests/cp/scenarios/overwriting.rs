@@ -56,16 +56,10 @@ pub(crate) fn cases() -> Vec<Case> {
     ] {
         let answers = "n\ny\ny\ny\n";
         cases.push(
-            case(
-                format!("{options} older source"),
-                format!("{two}; time 1000 a"),
-                format!("{options} a b"),
-            )
+            case(format!("{options} older source"), format!("{two}; time 1000 a"), format!("{options} a b"))
             .stdin(answers),
         );
-        cases.push(
-            case(format!("{options} younger source"), two, format!("{options} b a")).stdin(answers),
-        );
+        cases.push(case(format!("{options} younger source"), two, format!("{options} b a")).stdin(answers));
         cases.push(
             case(format!("{options} nothing there"), "file a", format!("{options} a b")).stdin(answers),
         );
@@ -83,17 +77,9 @@ pub(crate) fn cases() -> Vec<Case> {
         "-rvu",
         "-rvb",
     ] {
-        cases.push(case(
-            format!("trees {options}"),
-            trees,
-            format!("{options} s d"),
-        ));
+        cases.push(case(format!("trees {options}"), trees, format!("{options} s d")));
         let old = format!("{trees}; time 1000 s/a; time 1000 s/t/c");
-        cases.push(case(
-            format!("trees {options} older source"),
-            old,
-            format!("{options} s d"),
-        ));
+        cases.push(case(format!("trees {options} older source"), old, format!("{options} s d")));
     }
     // Only a file that an argument created is protected from later arguments.
     let three = "file a/f; file b/f; file c/f; file d/f =old; time 1000 a/f; time 2000 d/f; time 3000 b/f; \
@@ -157,11 +143,7 @@ pub(crate) fn cases() -> Vec<Case> {
         // The new name changes the time of the directory.
         .added("--atomic")
         .against("cp -u a b && touch ."),
-        case(
-            "-u --atomic, a newer dangling link",
-            "file a; time 5000 a; link b t; time 6000 b",
-            "-u a b",
-        )
+        case("-u --atomic, a newer dangling link", "file a; time 5000 a; link b t; time 6000 b", "-u a b")
         .added("--atomic"),
         case("-u the same time", stamped("1000", "1000"), "-u a b"),
         case("-u one second older", stamped("1000", "1001"), "-u a b"),
@@ -178,24 +160,12 @@ pub(crate) fn cases() -> Vec<Case> {
         case("-fv unwritable for a user", format!("{two}; mode 444 b"), "-fv a b").user(),
         case("-fp unwritable for a user", format!("{two}; mode 444 b"), "-fp a b").user(),
         case("-f unwritable, other names", format!("{two}; hard c b; mode 444 b"), "-f a b").user(),
-        case(
-            "-f in an unwritable directory",
-            "file a; file d/a =x; mode 444 d/a; mode 555 d",
-            "-f a d",
-        )
+        case("-f in an unwritable directory", "file a; file d/a =x; mode 444 d/a; mode 555 d", "-f a d")
         .user(),
         case("-f an unwritable file in a tree", "file s/a; file d/s/a =x; mode 444 d/s/a", "-rf s d").user(),
-        case(
-            "an unwritable file in a tree",
-            "file s/a; file s/b; file d/s/a =x; mode 444 d/s/a",
-            "-r s d",
-        )
+        case("an unwritable file in a tree", "file s/a; file s/b; file d/s/a =x; mode 444 d/s/a", "-r s d")
         .user(),
-        case(
-            "--remove-destination unwritable",
-            format!("{two}; mode 444 b"),
-            "--remove-destination a b",
-        )
+        case("--remove-destination unwritable", format!("{two}; mode 444 b"), "--remove-destination a b")
         .user(),
         case("--remove-destination of a directory", "file a; dir b", "-T --remove-destination a b"),
         case(

@@ -56,20 +56,13 @@ pub(crate) fn cases() -> Vec<Case> {
             cases.push(case(case_name.trim(), setup, command).stdin("y\n"));
         }
     }
+    #[rustfmt::skip]
     cases.extend([
         case("in trees", "file s/a; dir d; hard d/a s/a", "-rT s d"),
         case("in trees, -f", "file s/a; dir d; hard d/a s/a", "-rfT s d"),
         case("in trees, -a", "file s/a; dir d; hard d/a s/a", "-aT s d"),
-        case(
-            "in trees, by a link",
-            "file s/a; dir d; link d/a ../s/a",
-            "-rT s d",
-        ),
-        case(
-            "a tree into its own parent",
-            "file s/a; file s/t/b",
-            "-r s .",
-        ),
+        case("in trees, by a link", "file s/a; dir d; link d/a ../s/a", "-rT s d"),
+        case("a tree into its own parent", "file s/a; file s/t/b", "-r s ."),
         case("a tree with -l onto itself", "file s/a", "-rlT s s"),
     ]);
     cases

@@ -32,17 +32,9 @@ pub(crate) fn cases() -> Vec<Case> {
             "--reflink",
             "--reflink=always --sparse=always",
         ] {
-            cases.push(case(
-                format!("{name} {option}").trim(),
-                setup,
-                format!("{option} a b"),
-            ));
+            cases.push(case(format!("{name} {option}").trim(), setup, format!("{option} a b")));
         }
-        cases.push(case(
-            format!("{name}, over data"),
-            format!("{setup}; file b 9000000"),
-            "a b",
-        ));
+        cases.push(case(format!("{name}, over data"), format!("{setup}; file b 9000000"), "a b"));
         cases.push(case(
             format!("{name}, over data, --sparse=always"),
             format!("{setup}; file b 9000000"),
@@ -68,11 +60,7 @@ pub(crate) fn cases() -> Vec<Case> {
     for size in [
         1, 4095, 4096, 4097, 65535, 65536, 131_071, 131_073, 262_143, 262_144, 262_145, 1_048_577,
     ] {
-        cases.push(case(
-            format!("{size} bytes"),
-            format!("file a {size}"),
-            "a b",
-        ));
+        cases.push(case(format!("{size} bytes"), format!("file a {size}"), "a b"));
         cases.push(case(
             format!("{size} bytes, --sparse=always"),
             format!("file a {size}"),

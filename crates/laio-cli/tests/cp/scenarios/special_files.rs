@@ -41,33 +41,18 @@ pub(crate) fn cases() -> Vec<Case> {
             }
         }
     }
+    #[rustfmt::skip]
     cases.extend([
         case("a fifo's contents", "fifo p", "p b").feed("p", "through the pipe\n"),
-        case(
-            "a fifo's contents over a file",
-            "fifo p; file b 10000",
-            "p b",
-        )
+        case("a fifo's contents over a file", "fifo p; file b 10000", "p b")
         .feed("p", "through the pipe\n"),
-        case(
-            "a fifo's contents, --copy-contents",
-            "fifo s/p",
-            "-r --copy-contents s d",
-        )
+        case("a fifo's contents, --copy-contents", "fifo s/p", "-r --copy-contents s d")
         .feed("s/p", "through the pipe\n"),
-        case(
-            "a fifo's contents with -p",
-            "fifo p; mode 640 p",
-            "--preserve=mode p b",
-        )
+        case("a fifo's contents with -p", "fifo p; mode 640 p", "--preserve=mode p b")
         .feed("p", "through the pipe\n"),
         case("a socket's contents", "socket k", "k b"),
         case("a device's contents", "char n 1 3", "n b"),
-        case(
-            "a device's contents, --copy-contents",
-            "char s/n 1 3",
-            "-r --copy-contents s d",
-        ),
+        case("a device's contents, --copy-contents", "char s/n 1 3", "-r --copy-contents s d"),
         case("a device that is not there", "char n 240 250", "n b"),
         case(
             "a tree of devices as a user",

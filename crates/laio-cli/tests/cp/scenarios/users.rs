@@ -6,11 +6,7 @@ use crate::case::{Case, case};
 pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![
         case("an unreadable file", "file a; mode 0 a; dir d", "a d"),
-        case(
-            "--atomic over a set-ID file",
-            "file a; file b; file d/b =old; mode 6755 d/b",
-            "a b d",
-        )
+        case("--atomic over a set-ID file", "file a; file b; file d/b =old; mode 6755 d/b", "a b d")
         .added("--atomic"),
         case("an unreadable file among others", "file a; file b; file c; mode 0 b; dir d", "-v a b c d"),
         case("an unreadable file over a file", "file a; file b =old; mode 0 a", "a b"),
@@ -22,11 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case("an unreadable directory", "file s/t/a; file s/b; mode 0 s/t", "-r s d"),
         case("an unreadable directory, -a", "file s/t/a; file s/b; mode 0 s/t", "-a s d"),
         case("an unreadable top", "file s/t/a; mode 0 s", "-r s d"),
-        case(
-            "a directory that can be listed only",
-            "file s/t/a; file s/b; mode 444 s/t",
-            "-r s d",
-        )
+        case("a directory that can be listed only", "file s/t/a; file s/b; mode 444 s/t", "-r s d")
         .any_output(),
         case("a directory that can be searched only", "file s/t/a; file s/b; mode 111 s/t", "-r s d"),
         case("a file in a directory that can be searched only", "file t/a; mode 111 t; dir d", "t/a d"),
@@ -55,11 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case("a destination of others", "file a; file b =old; own 0:0 b; mode 644 b", "a b"),
         case("a destination of others, forced", "file a; file b =old; own 0:0 b; mode 644 b", "-f a b"),
-        case(
-            "a destination of others, writable",
-            "file a; file b =old; own 0:0 b; mode 666 b",
-            "-p a b",
-        )
+        case("a destination of others, writable", "file a; file b =old; own 0:0 b; mode 666 b", "-p a b")
         .any_output(),
         case(
             "a destination of others in a sticky directory",

@@ -1,6 +1,7 @@
 //! The static table of QPACK (RFC 9204, appendix A).
 
 /// Fields by index: names and values.
+#[rustfmt::skip]
 pub(super) const FIELDS: [(&str, &str); 99] = [
     (":authority", ""),
     (":path", "/"),
@@ -59,14 +60,8 @@ pub(super) const FIELDS: [(&str, &str); 99] = [
     ("content-type", "text/plain;charset=utf-8"),
     ("range", "bytes=0-"),
     ("strict-transport-security", "max-age=31536000"),
-    (
-        "strict-transport-security",
-        "max-age=31536000; includesubdomains",
-    ),
-    (
-        "strict-transport-security",
-        "max-age=31536000; includesubdomains; preload",
-    ),
+    ("strict-transport-security", "max-age=31536000; includesubdomains"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains; preload"),
     ("vary", "accept-encoding"),
     ("vary", "origin"),
     ("x-content-type-options", "nosniff"),
@@ -93,10 +88,7 @@ pub(super) const FIELDS: [(&str, &str); 99] = [
     ("access-control-request-method", "post"),
     ("alt-svc", "clear"),
     ("authorization", ""),
-    (
-        "content-security-policy",
-        "script-src 'none'; object-src 'none'; base-uri 'none'",
-    ),
+    ("content-security-policy", "script-src 'none'; object-src 'none'; base-uri 'none'"),
     ("early-data", "1"),
     ("expect-ct", ""),
     ("forwarded", ""),

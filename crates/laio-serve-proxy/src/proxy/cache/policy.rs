@@ -213,17 +213,12 @@ mod tests {
 
     #[test]
     fn what_is_stored() {
-        for (text, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             ("", None),
             ("Cache-Control: max-age=5", Some(5)),
-            (
-                "cache-control: Max-Age=\"5\", x=\"max-age=9, s-maxage=9\"",
-                Some(5),
-            ),
-            (
-                "Cache-Control: max-age=5|Cache-Control: max-age=9, s-maxage=7",
-                Some(7),
-            ),
+            ("cache-control: Max-Age=\"5\", x=\"max-age=9, s-maxage=9\"", Some(5)),
+            ("Cache-Control: max-age=5|Cache-Control: max-age=9, s-maxage=7", Some(7)),
             ("Cache-Control: max-age=99999999999999999999", Some(LONGEST)),
             ("Cache-Control: max-age=5, no-store", None),
             ("Cache-Control: max-age=5, private", None),
@@ -233,18 +228,13 @@ mod tests {
             ("Cache-Control: max-age=x", None),
             ("Cache-Control: max-age=0|ETag: \"a\"", Some(0)),
             ("Cache-Control: no-cache, max-age=5", None),
-            (
-                "Cache-Control: no-cache, max-age=5|Last-Modified: x",
-                Some(5),
-            ),
+            ("Cache-Control: no-cache, max-age=5|Last-Modified: x", Some(5)),
             ("Expires: Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
-            (
-                "Expires: Sun, 06 Nov 1994 08:49:47 GMT|Date: Sun, 06 Nov 1994 08:49:27 GMT",
-                Some(20),
-            ),
+            ("Expires: Sun, 06 Nov 1994 08:49:47 GMT|Date: Sun, 06 Nov 1994 08:49:27 GMT", Some(20)),
             ("Expires: 0|ETag: \"a\"", Some(0)),
             ("Expires: 0", None),
-        ] {
+        ];
+        for (text, expected) in cases {
             assert_eq!(lifetime(text), expected, "{text}");
         }
         assert!(freshness(206, &fields("Cache-Control: max-age=5"), NOW).is_none());

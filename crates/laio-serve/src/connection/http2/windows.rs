@@ -143,21 +143,13 @@ mod tests {
     #[test]
     fn overflows_are_found_however_the_bytes_are_split() {
         let most = WINDOW_MAX as u32;
+        #[rustfmt::skip]
         let cases = [
             (vec![update(1, most), update(1, 1)], vec![1]),
             (vec![update(1, most), update(3, most)], vec![]),
-            (
-                vec![update(3, most), data(3, 300), update(3, most)],
-                vec![3],
-            ),
-            (
-                vec![update(1 | 1 << 31, most | 1 << 31), update(1, 1)],
-                vec![1],
-            ),
-            (
-                vec![update(5, most), update(5, most), update(0, most)],
-                vec![],
-            ),
+            (vec![update(3, most), data(3, 300), update(3, most)], vec![3]),
+            (vec![update(1 | 1 << 31, most | 1 << 31), update(1, 1)], vec![1]),
+            (vec![update(5, most), update(5, most), update(0, most)], vec![]),
             (vec![data(1, 0), data(1, 13), data(1, 700)], vec![]),
         ];
         for (frames, expected) in cases {

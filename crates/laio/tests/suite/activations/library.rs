@@ -2,6 +2,7 @@
 //! carrier.
 
 use super::support::{for_each_detector, start};
+use crate::harness::timespec;
 use laio::{BackendKind, Context, Options, Outcome};
 use laio_testing::temp::stream_pair;
 use laio_testing::{child, test_name};
@@ -219,10 +220,7 @@ fn carriers_have_a_mask_set_without_laio() {
                     // process.
                     let taken = unsafe {
                         assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
-                        let long = libc::timespec {
-                            tv_sec: LIMIT.as_secs() as i64 / 2,
-                            tv_nsec: 0,
-                        };
+                        let long = timespec(LIMIT.as_secs() as i64 / 2, 0);
                         libc::sigtimedwait(&only(libc::SIGTERM), std::ptr::null_mut(), &long)
                     };
                     assert_eq!(taken, libc::SIGTERM);

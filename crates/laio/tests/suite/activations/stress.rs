@@ -3,6 +3,7 @@
 //! `LAIO_STRESS_HANDOFFS` sets the number of hand-offs.
 
 use super::support::{Deadline, for_each_detector, start};
+use crate::harness::timespec;
 use laio::{Completion, Context, Errno, Outcome};
 use laio_testing::random::Random;
 use std::collections::HashMap;
@@ -105,10 +106,7 @@ impl Workspace {
             file,
             name,
             missing: c"/nothing/of/this/name".to_owned(),
-            time: Box::new(libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 50_000,
-            }),
+            time: Box::new(timespec(0, 50_000)),
             random: Random::new(0xac71),
             stamp: 0,
             in_flight: HashMap::new(),

@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Arg, LIMIT, at, at_mut, call, collect, finish, for_each_pending, for_each_pending_backend,
-    later, pending, plain, start, wait_for, wait_until_refused,
+    later, pending, pending_read, plain, start, wait_for, wait_until_refused,
 };
 use laio::{Context, Errno, Handle, Outcome};
 use laio_testing::process::{high_descriptor, open_fds};
@@ -61,7 +61,7 @@ fn closing_cancels_reads_and_writes() {
         let bytes = pattern(300_000, 1);
         let mut operations: Vec<Handle> = buffers
             .iter_mut()
-            .map(|buffer| pending(&mut context, libc::SYS_read, [fd, at_mut(buffer), 4]))
+            .map(|buffer| pending_read(&mut context, [fd, at_mut(buffer), 4]))
             .collect();
         operations.push(pending(
             &mut context,
@@ -136,11 +136,7 @@ fn closing_a_bad_descriptor_fails() {
         let mut context = way.context();
         let (reader, _writer) = pipe();
         let mut buffer = [0u8; 4];
-        let other = pending(
-            &mut context,
-            libc::SYS_read,
-            [reader.arg(), at_mut(&mut buffer), 4],
-        );
+        let other = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 4]);
         for fd in [-1, 900_000, i32::MAX] {
             let close = start(&mut context, libc::SYS_close, [fd.arg()]);
             assert_eq!(finish(&mut context, close), Err(Errno::BADF));
@@ -164,13 +160,7 @@ fn replacing_a_descriptor_cancels_first() {
             let mut buffers = [[0u8; 4]; 2];
             let operations: Vec<Handle> = buffers
                 .iter_mut()
-                .map(|buffer| {
-                    pending(
-                        &mut context,
-                        libc::SYS_read,
-                        [busy.arg(), at_mut(buffer), 4],
-                    )
-                })
+                .map(|buffer| pending_read(&mut context, [busy.arg(), at_mut(buffer), 4]))
                 .collect();
             let replace = start(&mut context, number, [other.arg(), busy.arg(), 0]);
             assert_eq!(ends(&mut context, &operations, replace), Ok(busy.arg()));
@@ -193,11 +183,7 @@ fn a_failed_replacement_cancels_nothing() {
         let mut context = way.context();
         let (busy, writer) = pipe();
         let mut buffer = [0u8; 3];
-        let operation = pending(
-            &mut context,
-            libc::SYS_read,
-            [busy.arg(), at_mut(&mut buffer), 3],
-        );
+        let operation = pending_read(&mut context, [busy.arg(), at_mut(&mut buffer), 3]);
         let bad = start(&mut context, libc::SYS_dup3, [900_000, busy.arg(), 0]);
         assert_eq!(finish(&mut context, bad), Err(Errno::BADF));
         let bad = start(&mut context, libc::SYS_dup3, [writer.arg(), busy.arg(), 99]);
@@ -214,11 +200,7 @@ fn dup2_of_a_busy_descriptor_onto_itself_cancels_nothing() {
         let mut context = way.context();
         let (busy, writer) = pipe();
         let mut buffer = [0u8; 3];
-        let operation = pending(
-            &mut context,
-            libc::SYS_read,
-            [busy.arg(), at_mut(&mut buffer), 3],
-        );
+        let operation = pending_read(&mut context, [busy.arg(), at_mut(&mut buffer), 3]);
         #[cfg(target_arch = "x86_64")]
         {
             let same = start(&mut context, libc::SYS_dup2, [busy.arg(), busy.arg()]);
@@ -258,9 +240,7 @@ fn closing_a_range_cancels_all_in_it() {
                     .iter_mut()
                     .zip(&ends_of)
                     .take(busy)
-                    .map(|(buffer, (fd, _))| {
-                        pending(&mut context, libc::SYS_read, [*fd, at_mut(buffer), 4])
-                    })
+                    .map(|(buffer, (fd, _))| pending_read(&mut context, [*fd, at_mut(buffer), 4]))
                     .collect();
                 let close = start(&mut context, libc::SYS_close_range, [first, first + 7, 0]);
                 assert_eq!(ends(&mut context, &operations, close), Ok(0), "{busy} busy");
@@ -341,8 +321,7 @@ fn nothing_overtakes_the_end_of_a_range() {
                 let (first, last) = (120, 130);
                 let _ends = [high(1, first), high(1, last)];
                 let mut buffer = [0u8; 4];
-                let args = [first, at_mut(&mut buffer), 4];
-                let read = pending(&mut context, libc::SYS_read, args);
+                let read = pending_read(&mut context, [first, at_mut(&mut buffer), 4]);
                 let mut wanted = vec![(read, Err(Errno::CANCELED))];
                 let close = start(&mut context, libc::SYS_close_range, [first, last, 0]);
                 let again = start(&mut context, number, [last, last, 0]);
@@ -370,11 +349,7 @@ fn marking_a_range_cancels_nothing() {
             let first = high_descriptor(9_000);
             let ends_of = high(3, first);
             let mut buffer = [0u8; 3];
-            let operation = pending(
-                &mut context,
-                libc::SYS_read,
-                [first + 1, at_mut(&mut buffer), 3],
-            );
+            let operation = pending_read(&mut context, [first + 1, at_mut(&mut buffer), 3]);
             let mark = libc::CLOSE_RANGE_CLOEXEC as usize;
             let marked = start(
                 &mut context,
@@ -408,7 +383,7 @@ fn a_number_is_used_again() {
                 let (reader, writer) = pipe();
                 let fd = plain(libc::SYS_dup3, [reader.arg(), number, 0]).unwrap();
                 let mut buffer = [0u8; 3];
-                let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut buffer), 3]);
+                let read = pending_read(&mut context, [fd, at_mut(&mut buffer), 3]);
                 if round % 2 == 0 {
                     rustix::io::write(&writer, b"abc").unwrap();
                     assert_eq!(wait_for(&mut context, read).result, Ok(3));
@@ -544,7 +519,7 @@ fn a_close_is_not_cancelled() {
         let fd = reader.into_raw_fd().arg();
         let was = identity(fd);
         let mut buffer = [0u8; 4];
-        let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut buffer), 4]);
+        let read = pending_read(&mut context, [fd, at_mut(&mut buffer), 4]);
         let close = start(&mut context, libc::SYS_close, [fd]);
         if let Outcome::Pending(handle) = close {
             let _ = context.cancel(handle);
@@ -564,11 +539,7 @@ fn contexts_leak_no_descriptor() {
                 let mut context = way.context();
                 let (reader, _writer) = pipe();
                 let mut buffer = [0u8; 4];
-                pending(
-                    &mut context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(&mut buffer), 4],
-                );
+                pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 4]);
                 context.descriptor().unwrap();
                 let _ = context.notifier();
                 drop(context);

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, collect, for_each_pending, for_each_pending_backend, later, own,
-    pending, plain, start, wait_for,
+    pending, pending_read, plain, start, timespec, wait_for,
 };
 use laio::{Completion, Context, Errno, Handle, Outcome, PollOptions};
 use laio_testing::temp::{drain, fill, pattern, pipe, stream_pair};
@@ -32,11 +32,7 @@ fn each_operation_completes_once() {
         let mut buffers = vec![[0u8; 2]; 50];
         let mut handles = HashMap::new();
         for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
-            let handle = pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(buffer), 2],
-            );
+            let handle = pending_read(&mut context, [reader.arg(), at_mut(buffer), 2]);
             assert!(
                 handles.insert(handle, index).is_none(),
                 "a handle given twice"
@@ -66,11 +62,7 @@ fn a_cancelled_operation_completes_once_too() {
         let mut handles: HashMap<Handle, usize> = HashMap::new();
         for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             handles.insert(
-                pending(
-                    &mut context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(buffer), 3],
-                ),
+                pending_read(&mut context, [reader.arg(), at_mut(buffer), 3]),
                 index,
             );
         }
@@ -110,11 +102,7 @@ fn a_race_of_cancel_and_completion_loses_nothing() {
         let (mut done, mut cancelled) = (0, 0);
         for round in 0..300u32 {
             let mut buffer = [0u8; 3];
-            let handle = pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(&mut buffer), 3],
-            );
+            let handle = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 3]);
             let copy = rustix::io::dup(&writer).unwrap();
             let peer = (round % 3 == 0)
                 .then(|| std::thread::spawn(move || rustix::io::write(&copy, b"abc").unwrap()));
@@ -155,9 +143,8 @@ fn a_buffer_is_unused_after_delivery() {
         let mut buffers = vec![[0u8; 64]; 20];
         let mut handles = Vec::new();
         for ((reader, _), buffer) in pipes.iter().zip(&mut buffers) {
-            handles.push(pending(
+            handles.push(pending_read(
                 &mut context,
-                libc::SYS_read,
                 [reader.arg(), at_mut(buffer), 64],
             ));
         }
@@ -233,9 +220,8 @@ fn a_finished_operation_can_no_longer_be_cancelled() {
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..2).map(|_| pipe()).collect();
         let mut buffers = [[0u8; 1]; 2];
         for ((reader, writer), buffer) in pipes.iter().zip(&mut buffers) {
-            handles.push(pending(
+            handles.push(pending_read(
                 &mut context,
-                libc::SYS_read,
                 [reader.arg(), at_mut(buffer), 1],
             ));
             rustix::io::write(writer, b"x").unwrap();
@@ -371,13 +357,7 @@ fn every_waiting_operation_can_be_cancelled() {
             .spawn()
             .unwrap();
         let word = std::sync::atomic::AtomicU32::new(1);
-        let (bytes, long) = (
-            pattern(100_000, 1),
-            libc::timespec {
-                tv_sec: 1000,
-                tv_nsec: 0,
-            },
-        );
+        let (bytes, long) = (pattern(100_000, 1), timespec(1000, 0));
         let mut buffer = [0u64; 32];
         let space = at_mut(&mut buffer);
         let mut poll = libc::pollfd {
@@ -424,14 +404,7 @@ fn every_waiting_operation_can_be_cancelled() {
             (
                 "open of a FIFO to write",
                 libc::SYS_openat,
-                [
-                    here,
-                    other_fifo.arg(),
-                    (libc::O_WRONLY | libc::O_CLOEXEC) as usize,
-                    0,
-                    0,
-                    0,
-                ],
+                [here, other_fifo.arg(), (libc::O_WRONLY | libc::O_CLOEXEC) as usize, 0, 0, 0],
             ),
         ];
         let mut context = way.context();
@@ -480,26 +453,11 @@ fn dropping_a_context_ends_its_operations() {
         let (reader, writer) = pipe();
         let (other, _keep) = pipe();
         let mut buffer = [0u8; 16];
-        let long = libc::timespec {
-            tv_sec: 1000,
-            tv_nsec: 0,
-        };
+        let long = timespec(1000, 0);
         let mut context = way.context();
-        pending(
-            &mut context,
-            libc::SYS_read,
-            [reader.arg(), at_mut(&mut buffer), 16],
-        );
-        pending(
-            &mut context,
-            libc::SYS_read,
-            [reader.arg(), at_mut(&mut buffer), 16],
-        );
-        pending(
-            &mut context,
-            libc::SYS_read,
-            [other.arg(), at_mut(&mut buffer), 16],
-        );
+        pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 16]);
+        pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 16]);
+        pending_read(&mut context, [other.arg(), at_mut(&mut buffer), 16]);
         pending(&mut context, libc::SYS_nanosleep, [at(&long), 0]);
         pending(
             &mut context,
@@ -523,11 +481,7 @@ fn dropping_a_context_with_completions_left() {
         let mut buffers = [[0u8; 1]; 20];
         let mut context = way.context();
         for (index, ((reader, writer), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
-            pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(buffer), 1],
-            );
+            pending_read(&mut context, [reader.arg(), at_mut(buffer), 1]);
             if index % 2 == 0 {
                 rustix::io::write(writer, b"x").unwrap();
             }

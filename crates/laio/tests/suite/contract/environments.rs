@@ -6,8 +6,8 @@ use super::{
     results_transfers, results_waiting,
 };
 use crate::harness::{
-    Arg, LIMIT, Mode, Sys, Way, at, at_mut, call, collect, cstring, narrowed, own, pending, plain,
-    same_as_plain, sanitized, start,
+    Arg, LIMIT, Mode, Sys, Way, at, at_mut, call, collect, cstring, narrowed, own, pending_read,
+    plain, same_as_plain, sanitized, start,
 };
 use laio::{BackendKind, Context, Errno, Options};
 use laio_testing::forbid::{self, Forbid};
@@ -90,50 +90,17 @@ fn run_scenarios(test: &str, forbidden: &[libc::c_long]) {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// The filter of a common container runtime.
-#[test]
-fn without_io_uring_and_perf() {
-    everything_works(test_name!(), &Forbid::io_uring_and_perf(libc::EPERM));
-}
-
-#[test]
-fn as_in_docker() {
-    everything_works_in(test_name!(), Environment::Docker);
-}
-
-#[test]
-fn where_io_uring_is_disabled() {
-    everything_works_in(test_name!(), Environment::IoUringDisabled);
-}
-
-#[test]
-fn without_capabilities_and_new_privileges() {
-    everything_works_in(test_name!(), Environment::Unprivileged);
-}
-
-#[test]
-fn on_one_processor() {
-    everything_works_in(test_name!(), Environment::OneProcessor);
-}
-
-#[test]
-fn in_a_user_namespace() {
-    everything_works_in(test_name!(), Environment::UserNamespace);
-}
-
-#[test]
-fn with_little_memory() {
-    everything_works_in(test_name!(), Environment::LittleMemory);
-}
-
-#[test]
-fn with_few_threads() {
-    everything_works_in(test_name!(), Environment::FewThreads);
-}
-
-#[test]
-fn where_io_uring_is_not_implemented() {
-    everything_works(test_name!(), &Forbid::io_uring(libc::ENOSYS));
+laio_testing::each_test! {
+    /// The filter of a common container runtime.
+    without_io_uring_and_perf => everything_works(test_name!(), &Forbid::io_uring_and_perf(libc::EPERM));
+    as_in_docker => everything_works_in(test_name!(), Environment::Docker);
+    where_io_uring_is_disabled => everything_works_in(test_name!(), Environment::IoUringDisabled);
+    without_capabilities_and_new_privileges => everything_works_in(test_name!(), Environment::Unprivileged);
+    on_one_processor => everything_works_in(test_name!(), Environment::OneProcessor);
+    in_a_user_namespace => everything_works_in(test_name!(), Environment::UserNamespace);
+    with_little_memory => everything_works_in(test_name!(), Environment::LittleMemory);
+    with_few_threads => everything_works_in(test_name!(), Environment::FewThreads);
+    where_io_uring_is_not_implemented => everything_works(test_name!(), &Forbid::io_uring(libc::ENOSYS));
 }
 
 /// A filter that permits making a ring, but not using it.
@@ -271,11 +238,7 @@ fn a_filter_that_is_installed_later() {
                 }
                 let (reader, writer) = pipe();
                 let mut buffer = [0u8; 3];
-                let read = pending(
-                    context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(&mut buffer), 3],
-                );
+                let read = pending_read(context, [reader.arg(), at_mut(&mut buffer), 3]);
                 let write = start(context, libc::SYS_write, [writer.arg(), at("abc"), 3]);
                 let count = 1 + usize::from(write.done().is_none());
                 let completions = collect(context, count);
@@ -426,11 +389,7 @@ fn a_ring_that_is_forbidden_later_is_reported() {
             };
             let (reader, writer) = pipe();
             let mut buffer = [0u8; 3];
-            pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(&mut buffer), 3],
-            );
+            pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 3]);
             forbid::forbid(&[libc::SYS_io_uring_enter], errno);
             rustix::io::write(&writer, b"abc").unwrap();
             let mut completions = Vec::new();

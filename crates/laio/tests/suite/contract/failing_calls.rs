@@ -162,23 +162,12 @@ fn several(context: &mut Context, fd: usize, contents: &[u8], allowed: Option<Er
             [at_mut(&mut ends), libc::O_CLOEXEC as usize],
         )
     });
+    #[rustfmt::skip]
     let outcomes = [
-        start(
-            context,
-            libc::SYS_pread64,
-            [fd, at_mut(buffer.as_mut_slice()), SIZE, 0],
-        ),
-        start(
-            context,
-            libc::SYS_read,
-            [ends[0] as usize, at_mut(&mut byte), 1],
-        ),
+        start(context, libc::SYS_pread64, [fd, at_mut(buffer.as_mut_slice()), SIZE, 0]),
+        start(context, libc::SYS_read, [ends[0] as usize, at_mut(&mut byte), 1]),
         // The bytes that are there already, so that the read beside it sees no others.
-        start(
-            context,
-            libc::SYS_pwrite64,
-            [fd, contents.as_ptr() as usize, SIZE, 0],
-        ),
+        start(context, libc::SYS_pwrite64, [fd, contents.as_ptr() as usize, SIZE, 0]),
         start(context, libc::SYS_fsync, [fd]),
     ];
     twice(|| plain(libc::SYS_write, [ends[1] as usize, at(&[7u8]), 1]));

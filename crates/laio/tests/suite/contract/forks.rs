@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, for_each_pending, for_each_pending_backend,
-    pending, plain, start, wait_for,
+    pending, pending_read, plain, start, timespec, wait_for,
 };
 use laio::{BackendKind, Context, Errno, Outcome};
 use laio_testing::temp::{drain, pipe};
@@ -53,16 +53,9 @@ impl Busy {
         let mut context = way.context();
         let (reader, writer) = pipe();
         let mut buffers = Box::new([[0u8; 3]; 4]);
-        let time = Box::new(libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 30_000_000,
-        });
+        let time = Box::new(timespec(0, 30_000_000));
         for buffer in &mut buffers[..2] {
-            pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(buffer), 3],
-            );
+            pending_read(&mut context, [reader.arg(), at_mut(buffer), 3]);
         }
         let nap = start(
             &mut context,
@@ -123,28 +116,17 @@ fn a_child_begins_with_an_empty_context() {
                 // The child's context works.
                 let (reader, writer) = pipe();
                 let mut buffer = [0u8; 3];
-                let read = pending(
-                    context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(&mut buffer), 3],
-                );
+                let read = pending_read(context, [reader.arg(), at_mut(&mut buffer), 3]);
                 rustix::io::write(&writer, b"abc").unwrap();
                 assert_eq!(wait_for(context, read).result, Ok(3));
-                let time = libc::timespec {
-                    tv_sec: 0,
-                    tv_nsec: 1_000_000,
-                };
+                let time = timespec(0, 1_000_000);
                 let slept = call(
                     context,
                     libc::SYS_clock_nanosleep,
                     [libc::CLOCK_TAI as usize, 0, at(&time), 0],
                 );
                 assert_eq!(slept, Ok(0));
-                let cancelled = pending(
-                    context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(&mut buffer), 3],
-                );
+                let cancelled = pending_read(context, [reader.arg(), at_mut(&mut buffer), 3]);
                 context.cancel(cancelled).unwrap();
                 assert_eq!(wait_for(context, cancelled).result, Err(Errno::CANCELED));
             });
@@ -233,11 +215,7 @@ fn the_parents_operations_end_in_the_parent() {
             let mut context = way.context();
             let (reader, writer) = pipe();
             let mut buffer = [0u8; 3];
-            let read = pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(&mut buffer), 3],
-            );
+            let read = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 3]);
             context.flush().unwrap();
             forked(|| {
                 rustix::io::write(&writer, b"abc").unwrap();
@@ -269,10 +247,7 @@ fn a_context_ends_with_its_thread() {
                 let outcome = start(&mut context, libc::SYS_read, [copy.arg(), buffer, 3]);
                 assert!(matches!(outcome, Outcome::Pending(_)));
             }
-            let long = libc::timespec {
-                tv_sec: 1000,
-                tv_nsec: 0,
-            };
+            let long = timespec(1000, 0);
             pending(
                 &mut context,
                 libc::SYS_clock_nanosleep,
@@ -304,7 +279,7 @@ fn a_thread_local_context_ends_with_its_thread() {
         std::thread::spawn(move || {
             CONTEXT.with_borrow_mut(|place| {
                 let context = place.insert(way.context());
-                pending(context, libc::SYS_read, [fd, address, 3]);
+                pending_read(context, [fd, address, 3]);
             });
         })
         .join()

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, for_each, for_each_pending, iovec, later, own,
-    pending, plain, tcp_address, zeroed,
+    pending_read, plain, tcp_address, timespec, zeroed,
 };
 use laio::{Context, Errno};
 use laio_testing::temp::{datagram_pair, fill, pattern, pipe, scratch, stream_pair};
@@ -144,10 +144,7 @@ fn connections_are_not_interrupted() {
 fn timed_waits_last_as_requested() {
     under_signals(test_name!(), |_, context| {
         let wait = Duration::from_millis(12);
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 12_000_000,
-        };
+        let mut time = timespec(0, 12_000_000);
         let (reader, _writer) = pipe();
         let mut poll = libc::pollfd {
             fd: reader.as_raw_fd(),
@@ -202,12 +199,7 @@ fn timed_waits_last_as_requested() {
             }
             // The remaining time that the kernel writes back for one call must not shorten the next call.
             // SAFETY: only this thread and, during calls, the kernel access the timespec.
-            unsafe {
-                std::ptr::from_mut(&mut time).write_volatile(libc::timespec {
-                    tv_sec: 0,
-                    tv_nsec: 12_000_000,
-                })
-            };
+            unsafe { std::ptr::from_mut(&mut time).write_volatile(timespec(0, 12_000_000)) };
             let begin = Instant::now();
             assert_eq!(call(context, number, args), expected, "{what}");
             let took = begin.elapsed();
@@ -350,11 +342,7 @@ fn polling_is_not_interrupted() {
             let mut context = way.context();
             let (reader, writer) = pipe();
             let mut buffer = [0u8; 3];
-            let handle = pending(
-                &mut context,
-                libc::SYS_read,
-                [reader.arg(), at_mut(&mut buffer), 3],
-            );
+            let handle = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 3]);
             let mut completions = Vec::new();
             let begin = Instant::now();
             let wait = Duration::from_millis(15);

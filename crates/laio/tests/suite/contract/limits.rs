@@ -3,7 +3,8 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, finish, for_each_backend, for_each_pending,
-    for_each_pending_backend, later, own, pending, plain, sanitized, start, wait_for, with_helpers,
+    for_each_pending_backend, later, own, pending, pending_read, plain, sanitized, start, timespec,
+    wait_for, with_helpers,
 };
 use laio::{BackPressure, BackendKind, Completion, Context, Errno, Handle, Limits, Outcome};
 use laio_testing::fault_fs::{Fault, Kind, Released};
@@ -75,11 +76,7 @@ fn calls_that_do_not_block_need_no_slot() {
         let mut context = way.with(|options| options.operations(1));
         let (reader, writer) = pipe();
         let mut buffer = [0u8; 1];
-        let handle = pending(
-            &mut context,
-            libc::SYS_read,
-            [reader.arg(), at_mut(&mut buffer), 1],
-        );
+        let handle = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 1]);
         let id = start(&mut context, libc::SYS_gettid, []);
         assert_eq!(id, Outcome::Done(plain(libc::SYS_gettid, [])));
         if way.tries_streams() {
@@ -106,7 +103,7 @@ fn a_descriptor_can_be_closed_at_the_limit() {
         let mut buffers = [[0u8; 1]; 2];
         let handles = buffers
             .each_mut()
-            .map(|buffer| pending(&mut context, libc::SYS_read, [fd, at_mut(buffer), 1]));
+            .map(|buffer| pending_read(&mut context, [fd, at_mut(buffer), 1]));
         let close = start(&mut context, libc::SYS_close, [fd]);
         let closing = usize::from(close.done().is_none());
         let completions = collect(&mut context, 2 + closing);
@@ -219,10 +216,7 @@ fn the_limit_of_helpers_holds() {
     for_each_pending_backend(|way| {
         for helpers in [1u32, 2] {
             let mut context = way.with(|options| with_helpers(options, helpers));
-            let time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 1_000_000,
-            };
+            let time = timespec(0, 1_000_000);
             let mut handles = HashSet::new();
             for _ in 0..12 {
                 match helper_sleep(&mut context, &time) {
@@ -252,10 +246,7 @@ fn the_limit_of_helpers_holds() {
 fn a_queued_operation_can_be_cancelled_behind_a_stuck_helper() {
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| with_helpers(options, 1));
-        let long = libc::timespec {
-            tv_sec: 1000,
-            tv_nsec: 0,
-        };
+        let long = timespec(1000, 0);
         let Outcome::Pending(stuck) = helper_sleep(&mut context, &long) else {
             panic!()
         };
@@ -289,10 +280,7 @@ fn a_helper_that_cannot_be_started_is_reported() {
                 [libc::RLIMIT_NPROC as usize, at(&none)],
             )
             .unwrap();
-            let time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 1_000_000,
-            };
+            let time = timespec(0, 1_000_000);
             let refused = helper_sleep(&mut context, &time);
             let some = libc::rlimit {
                 rlim_cur: 4_000,
@@ -334,11 +322,7 @@ fn a_small_ring_carries_many_operations() {
             let mut words = vec![0u64; count];
             let mut handles = HashSet::new();
             for (event, word) in events.iter().zip(&mut words) {
-                assert!(handles.insert(pending(
-                    &mut context,
-                    libc::SYS_read,
-                    [event.arg(), at_mut(word), 8]
-                )));
+                assert!(handles.insert(pending_read(&mut context, [event.arg(), at_mut(word), 8])));
             }
             assert_eq!(context.pending(), count);
             for event in &events {
@@ -372,9 +356,7 @@ fn a_small_ring_is_dropped_with_many_operations() {
             let handles: Vec<Handle> = events
                 .iter()
                 .zip(&mut words)
-                .map(|(event, word)| {
-                    pending(&mut context, libc::SYS_read, [event.arg(), at_mut(word), 8])
-                })
+                .map(|(event, word)| pending_read(&mut context, [event.arg(), at_mut(word), 8]))
                 .collect();
             for handle in handles.iter().step_by(3) {
                 context.cancel(*handle).unwrap();
@@ -407,11 +389,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
             let (idle, resident) = (context.info().memory(), process::resident_bytes());
             let mut handles = Vec::with_capacity(count);
             for (event, word) in events.iter().zip(&mut words) {
-                handles.push(pending(
-                    &mut context,
-                    libc::SYS_read,
-                    [event.arg(), at_mut(word), 8],
-                ));
+                handles.push(pending_read(&mut context, [event.arg(), at_mut(word), 8]));
             }
             let (busy, grown) = (
                 context.info().memory(),
@@ -472,11 +450,7 @@ fn a_busy_program_receives_its_completions() {
         let (reader, writer) = pipe();
         let (other, other_writer) = pipe();
         let mut buffer = [0u8; 1];
-        let waiting = pending(
-            &mut context,
-            libc::SYS_read,
-            [reader.arg(), at_mut(&mut buffer), 1],
-        );
+        let waiting = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 1]);
         rustix::io::write(&writer, b"x").unwrap();
         let mut page = vec![0u8; 4_096];
         let mut byte = [0u8; 1];
@@ -515,11 +489,7 @@ fn a_busy_program_receives_its_completions() {
             if round == 0 {
                 assert!(completions.iter().any(|one| one.handle == waiting));
                 // One more operation, so that the budget counts.
-                pending(
-                    &mut context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(&mut buffer), 1],
-                );
+                pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 1]);
             }
         }
     });

@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Arg, LIMIT, at, at_mut, collect, finish, for_each, for_each_pending, for_each_pending_backend,
-    iovec, pending, plain, start, wait_for, zeroed,
+    iovec, pending_read, plain, start, wait_for, zeroed,
 };
 use laio::{Completion, Context, Errno, Handle, Outcome};
 use laio_testing::or_skip;
@@ -122,11 +122,7 @@ fn the_two_directions_do_not_wait_for_each_other() {
         let (a, b) = stream_pair();
         let mut context = way.context();
         let mut buffer = [0u8; 3];
-        let read = pending(
-            &mut context,
-            libc::SYS_read,
-            [a.arg(), at_mut(&mut buffer), 3],
-        );
+        let read = pending_read(&mut context, [a.arg(), at_mut(&mut buffer), 3]);
         let sent = start(&mut context, libc::SYS_write, [a.arg(), at("out"), 3]);
         assert_eq!(finish(&mut context, sent), Ok(3));
         assert_eq!(drain(&b), b"out");
@@ -347,8 +343,7 @@ fn a_cancelled_operation_leaves_the_queue() {
         let mut context = way.context();
         let mut buffers = [[0u8; 3]; 4];
         let addresses = buffers.each_mut().map(at_mut);
-        let handles = addresses
-            .map(|buffer| pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 3]));
+        let handles = addresses.map(|buffer| pending_read(&mut context, [reader.arg(), buffer, 3]));
         context.cancel(handles[2]).unwrap();
         context.cancel(handles[0]).unwrap();
         let mut completions = collect(&mut context, 2);
@@ -378,18 +373,11 @@ fn sendfile_comes_after_earlier_writes() {
         fill(&a);
         let mut context = way.context();
         let mut offset = 0i64;
+        #[rustfmt::skip]
         let calls = [
             start(&mut context, libc::SYS_write, [a.arg(), at("header;"), 7]),
-            start(
-                &mut context,
-                libc::SYS_sendfile,
-                [a.arg(), file.as_file().arg(), at_mut(&mut offset), 14],
-            ),
-            start(
-                &mut context,
-                libc::SYS_sendto,
-                [a.arg(), at("trailer;"), 8, 0, 0, 0],
-            ),
+            start(&mut context, libc::SYS_sendfile, [a.arg(), file.as_file().arg(), at_mut(&mut offset), 14]),
+            start(&mut context, libc::SYS_sendto, [a.arg(), at("trailer;"), 8, 0, 0, 0]),
         ];
         let stop = std::sync::atomic::AtomicBool::new(false);
         let mut received = Vec::new();

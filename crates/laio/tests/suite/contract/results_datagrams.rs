@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Sys, at, at_mut, bytes_of, iovec, iovec_mut, later, own, plain, socket_address,
-    wait_until_ready, zeroed,
+    timespec, wait_until_ready, zeroed,
 };
 use laio_testing::limit;
 use laio_testing::temp::{datagram_pair, drain, fill, pattern, stream_pair};
@@ -221,10 +221,7 @@ fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
     let mut vectors = Vec::new();
     let mut messages = headers(&mut buffers, &mut vectors);
     let address = at_mut(&mut messages[..]);
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000_000,
-    };
+    let mut time = timespec(0, 1_000_000);
     rustix::io::write(&a, b"first").unwrap();
     let copy = own(plain(libc::SYS_dup, [a.arg()]));
     let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -244,10 +241,7 @@ fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
     // Two without delays; one if the kernel's cleanup of a dropped ring interrupts the call.
     sys.note("some of three", matches!(received, Ok(1..=3)));
     peer.join().unwrap();
-    time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: -1,
-    };
+    time = timespec(0, -1);
     same!(sys, "a bad time" => SYS_recvmmsg [b.arg(), address, 3, 0, at_mut(&mut time)]);
 }
 

@@ -1,7 +1,6 @@
 //! Rule 1, results are those of the plain call: locks and futexes.
 
-use super::results_waiting::time;
-use crate::harness::{Arg, LIMIT, Sys, at, at_mut, later, plain, zeroed};
+use crate::harness::{Arg, LIMIT, Sys, at, at_mut, later, plain, timespec, zeroed};
 use laio_testing::temp::pipe;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -151,7 +150,7 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
         let _ = plain(libc::SYS_write, [ready_end.arg(), at("x"), 1]);
         let mut buffer = [0u8];
         let _ = plain(libc::SYS_read, [go.arg(), buffer.as_mut_ptr() as usize, 1]);
-        let _ = plain(libc::SYS_nanosleep, [at(&time(0, 15_000_000)), 0]);
+        let _ = plain(libc::SYS_nanosleep, [at(&timespec(0, 15_000_000)), 0]);
         let _ = plain(libc::SYS_exit_group, [0]);
     }
     rustix::io::read(&ready, &mut [0u8]).unwrap();
@@ -166,8 +165,8 @@ fn futexes(sys: &mut Sys<'_>) {
     let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
     let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
     same!(sys, "another value" => SYS_futex [at(&word), wait, 2, 0]);
-    same!(sys, "for a time" => SYS_futex [at(&word), wait, 1, at(&time(0, 2_000_000))]);
-    same!(sys, "a bad time" => SYS_futex [at(&word), wait, 1, at(&time(0, -1))]);
+    same!(sys, "for a time" => SYS_futex [at(&word), wait, 1, at(&timespec(0, 2_000_000))]);
+    same!(sys, "a bad time" => SYS_futex [at(&word), wait, 1, at(&timespec(0, -1))]);
     same!(sys, "wake no waiter" => SYS_futex [at(&word), wake, 1]);
     same!(sys, "a bad place" => SYS_futex [1, wait, 1, 0]);
     same!(sys, "unknown" => SYS_futex [at(&word), 77, 1, 0]);

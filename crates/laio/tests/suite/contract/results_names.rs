@@ -276,13 +276,7 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
         (
             "linkat, following",
             libc::SYS_linkat,
-            [
-                fd,
-                c"link".arg(),
-                fd,
-                c"hard3".arg(),
-                libc::AT_SYMLINK_FOLLOW as usize,
-            ],
+            [fd, c"link".arg(), fd, c"hard3".arg(), libc::AT_SYMLINK_FOLLOW as usize],
         ),
         ("linkat of a directory", libc::SYS_linkat, [fd, c"dir".arg(), fd, c"hard4".arg(), 0]),
         ("linkat onto", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard".arg(), 0]),

@@ -13,6 +13,7 @@ scenarios! {
 
 fn opens(sys: &mut Sys<'_>) {
     populate(sys);
+    #[rustfmt::skip]
     let flags = [
         ("O_RDONLY", libc::O_RDONLY),
         ("O_WRONLY", libc::O_WRONLY),
@@ -23,20 +24,11 @@ fn opens(sys: &mut Sys<'_>) {
         ("O_DIRECTORY", libc::O_DIRECTORY),
         ("O_NOFOLLOW", libc::O_NOFOLLOW),
         ("O_PATH", libc::O_PATH),
-        (
-            "O_PATH|O_NOFOLLOW|O_RDWR",
-            libc::O_PATH | libc::O_NOFOLLOW | libc::O_RDWR,
-        ),
+        ("O_PATH|O_NOFOLLOW|O_RDWR", libc::O_PATH | libc::O_NOFOLLOW | libc::O_RDWR),
         ("O_CREAT", libc::O_CREAT | libc::O_RDWR),
-        (
-            "O_CREAT|O_EXCL",
-            libc::O_CREAT | libc::O_EXCL | libc::O_RDWR,
-        ),
+        ("O_CREAT|O_EXCL", libc::O_CREAT | libc::O_EXCL | libc::O_RDWR),
         ("O_TRUNC", libc::O_TRUNC | libc::O_RDWR),
-        (
-            "O_CREAT|O_TRUNC",
-            libc::O_CREAT | libc::O_TRUNC | libc::O_WRONLY,
-        ),
+        ("O_CREAT|O_TRUNC", libc::O_CREAT | libc::O_TRUNC | libc::O_WRONLY),
         ("O_CREAT|O_DIRECTORY", libc::O_CREAT | libc::O_DIRECTORY),
         ("O_TMPFILE", libc::O_TMPFILE | libc::O_RDWR),
         ("O_TMPFILE alone", libc::O_TMPFILE),
@@ -48,10 +40,7 @@ fn opens(sys: &mut Sys<'_>) {
         ("O_ASYNC", libc::O_ASYNC),
         ("3", 3),
         ("unknown", 0x4000_0000),
-        (
-            "all but O_CREAT",
-            libc::O_RDWR | libc::O_APPEND | libc::O_NOATIME | libc::O_SYNC | libc::O_CLOEXEC,
-        ),
+        ("all but O_CREAT", libc::O_RDWR | libc::O_APPEND | libc::O_NOATIME | libc::O_SYNC | libc::O_CLOEXEC),
     ];
     let here = libc::AT_FDCWD.arg();
     for (what, flag) in flags {

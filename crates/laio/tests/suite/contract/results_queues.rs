@@ -1,6 +1,6 @@
 //! Rule 1, results are those of the plain call: event descriptors, timers, message queues, terminals.
 
-use crate::harness::{Arg, LIMIT, Sys, at, at_mut, later, own, plain, zeroed};
+use crate::harness::{Arg, LIMIT, Sys, at, at_mut, later, own, plain, timespec, zeroed};
 
 scenarios! {
     about_files: false;
@@ -136,10 +136,7 @@ fn message_queues(sys: &mut Sys<'_>) {
     let (up, down) = (operation(1), operation(-1));
     same!(sys, "semop" => SYS_semop [set, at(&up), 1]);
     same!(sys, "semop" => SYS_semop [set, at(&down), 1]);
-    let soon = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 2_000_000,
-    };
+    let soon = timespec(0, 2_000_000);
     same!(sys, "semtimedop" => SYS_semtimedop [set, at(&down), 1, at(&soon)]);
     let peer = later(move || plain(libc::SYS_semop, [set, at(&operation(1)), 1]));
     same!(sys, "later" => SYS_semtimedop [set, at(&down), 1, 0]);
@@ -165,10 +162,7 @@ fn posix_message_queues(sys: &mut Sys<'_>) {
     let mut buffer = [0u8; 16];
     same!(sys, "send" => SYS_mq_timedsend [queue.arg(), at("one"), 3, 1, 0]);
     same!(sys, "send" => SYS_mq_timedsend [queue.arg(), at("two"), 3, 2, 0]);
-    let past = libc::timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
+    let past = timespec(1, 0);
     same!(sys, "full" => SYS_mq_timedsend [queue.arg(), at("three"), 5, 3, at(&past)]);
     let mut priority = 0u32;
     let receive = [

@@ -196,28 +196,14 @@ fn stream_sockets_that_wait(sys: &mut Sys<'_>) {
     let (a, b) = tcp_pair();
     let (a, b) = (OwnedFd::from(a), OwnedFd::from(b));
     let mut buffer = [0u8; 10];
-    for (what, number, args) in [
-        (
-            "recv",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
-        ),
-        (
-            "read",
-            libc::SYS_read,
-            [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
-        ),
-        (
-            "recv, a byte",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 1, 0, 0, 0],
-        ),
-        (
-            "recv, the rest",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("recv", libc::SYS_recvfrom, [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0]),
+        ("read", libc::SYS_read, [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0]),
+        ("recv, a byte", libc::SYS_recvfrom, [b.arg(), at_mut(&mut buffer), 1, 0, 0, 0]),
+        ("recv, the rest", libc::SYS_recvfrom, [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0]),
+    ];
+    for (what, number, args) in cases {
         let peer = own(plain(libc::SYS_dup, [a.arg()]));
         let peer = (what != "recv, the rest")
             .then(|| later(move || rustix::io::write(&peer, b"abc").unwrap()));

@@ -1,6 +1,6 @@
 //! Rule 1, results are those of the plain call: time, events, children, signals, limits.
 
-use crate::harness::{Arg, Sys, at, at_mut, later, own, plain, zeroed};
+use crate::harness::{Arg, Sys, at, at_mut, later, own, plain, timespec, zeroed};
 use laio_testing::temp::pipe;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -18,13 +18,6 @@ scenarios! {
     limits,
 }
 
-pub(crate) fn time(sec: i64, nsec: i64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: sec,
-        tv_nsec: nsec,
-    }
-}
-
 fn sleeping(sys: &mut Sys<'_>) {
     for (sec, nsec) in [
         (0, 0),
@@ -35,7 +28,7 @@ fn sleeping(sys: &mut Sys<'_>) {
         (0, 1_000_000_000),
         (0, i64::MAX),
     ] {
-        let request = time(sec, nsec);
+        let request = timespec(sec, nsec);
         let begin = std::time::Instant::now();
         same!(sys, "nanosleep" => SYS_nanosleep [at(&request), 0]);
         let enough = nsec != 2_000_000 || begin.elapsed().as_nanos() >= 2_000_000;
@@ -68,14 +61,14 @@ fn sleeping_until(sys: &mut Sys<'_>) {
         libc::CLOCK_MONOTONIC,
         libc::CLOCK_BOOTTIME,
     ] {
-        let mut now = time(0, 0);
+        let mut now = timespec(0, 0);
         same!(sys, "clock_gettime" => SYS_clock_gettime [clock as usize, at_mut(&mut now)]);
         let absolute = libc::TIMER_ABSTIME as usize;
         for (what, by) in [("now", 0), ("soon", 2_000_000), ("past", -5_000_000)] {
             let total = now.tv_sec * 1_000_000_000 + now.tv_nsec + by;
-            let until = time(total / 1_000_000_000, total % 1_000_000_000);
+            let until = timespec(total / 1_000_000_000, total % 1_000_000_000);
             same!(sys, what => SYS_clock_nanosleep [clock as usize, absolute, at(&until), 0]);
-            let mut after = time(0, 0);
+            let mut after = timespec(0, 0);
             let _ = plain(
                 libc::SYS_clock_gettime,
                 [clock as usize, at_mut(&mut after)],
@@ -85,7 +78,7 @@ fn sleeping_until(sys: &mut Sys<'_>) {
                 (after.tv_sec, after.tv_nsec) >= (until.tv_sec, until.tv_nsec),
             );
         }
-        let bad = time(1, 1_000_000_000);
+        let bad = timespec(1, 1_000_000_000);
         same!(sys, "a bad time" => SYS_clock_nanosleep [clock as usize, absolute, at(&bad), 0]);
     }
 }
@@ -112,12 +105,12 @@ fn polling(sys: &mut Sys<'_>) {
             all.iter().map(|one| one.revents).collect::<Vec<_>>(),
         );
     };
-    let soon = time(0, 2_000_000);
+    let soon = timespec(0, 2_000_000);
     for count in [5, 4, 3, 1] {
         let address = at_mut(&mut all[..]);
         same!(sys, "ppoll" => SYS_ppoll [address, count, 0, 0, 8]);
         results(sys, &all);
-        same!(sys, "ppoll for a time" => SYS_ppoll [address, count, at(&time(5, 0)), 0, 8]);
+        same!(sys, "ppoll for a time" => SYS_ppoll [address, count, at(&timespec(5, 0)), 0, 8]);
         results(sys, &all);
         #[cfg(target_arch = "x86_64")]
         for wait in [-1i32, 0, 5_000] {
@@ -127,9 +120,9 @@ fn polling(sys: &mut Sys<'_>) {
     }
     let none = at_mut(&mut all[2]);
     same!(sys, "nothing for a time" => SYS_ppoll [none, 1, at(&soon), 0, 8]);
-    same!(sys, "nothing at all" => SYS_ppoll [none, 1, at(&time(0, 0)), 0, 8]);
+    same!(sys, "nothing at all" => SYS_ppoll [none, 1, at(&timespec(0, 0)), 0, 8]);
     same!(sys, "no descriptors" => SYS_ppoll [0, 0, at(&soon), 0, 8]);
-    same!(sys, "a bad time" => SYS_ppoll [none, 1, at(&time(0, -1)), 0, 8]);
+    same!(sys, "a bad time" => SYS_ppoll [none, 1, at(&timespec(0, -1)), 0, 8]);
     same!(sys, "too many" => SYS_ppoll [none, 1 << 30, at(&soon), 0, 8]);
     same!(sys, "a bad mask" => SYS_ppoll [none, 1, at(&soon), at(&0u64), 3]);
     let mask = 0u64;
@@ -175,7 +168,7 @@ fn selecting(sys: &mut Sys<'_>) {
             set.iter().map(|word| word.count_ones()).sum::<u32>(),
         );
     };
-    let (soon, mut wait) = (time(0, 2_000_000), [0i64, 2_000]);
+    let (soon, mut wait) = (timespec(0, 2_000_000), [0i64, 2_000]);
     let args = [
         count,
         at_mut(&mut readable),
@@ -231,11 +224,11 @@ fn waiting_for_events(sys: &mut Sys<'_>) {
     control(sys, "itself", libc::EPOLL_CTL_ADD, &epoll, &event);
     let mut found = [libc::epoll_event { events: 0, u64: 0 }; 4];
     let buffer = at_mut(&mut found);
-    let soon = time(0, 2_000_000);
+    let soon = timespec(0, 2_000_000);
     same!(sys, "nothing" => SYS_epoll_pwait [epoll.arg(), buffer, 4, 0, 0, 8]);
     same!(sys, "nothing for a time" => SYS_epoll_pwait [epoll.arg(), buffer, 4, 2, 0, 8]);
     same!(sys, "for a finer time" => SYS_epoll_pwait2 [epoll.arg(), buffer, 4, at(&soon), 0, 8]);
-    same!(sys, "a bad time" => SYS_epoll_pwait2 [epoll.arg(), buffer, 4, at(&time(0, -1)), 0, 8]);
+    same!(sys, "a bad time" => SYS_epoll_pwait2 [epoll.arg(), buffer, 4, at(&timespec(0, -1)), 0, 8]);
     same!(sys, "not enough space" => SYS_epoll_pwait [epoll.arg(), buffer, 0, 2, 0, 8]);
     #[cfg(target_arch = "x86_64")]
     same!(sys, "epoll_wait" => SYS_epoll_wait [epoll.arg(), buffer, 4, 2]);
@@ -360,9 +353,9 @@ fn signals(sys: &mut Sys<'_>) {
     let set: u64 = 1 << (libc::SIGUSR2 - 1);
     same!(sys, "block" => SYS_rt_sigprocmask [libc::SIG_BLOCK as usize, at(&set), at_mut(&mut old), 8]);
     let mut info: libc::siginfo_t = zeroed();
-    let soon = time(0, 2_000_000);
+    let soon = timespec(0, 2_000_000);
     same!(sys, "none" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&soon), 8]);
-    same!(sys, "none now" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&time(0, 0)), 8]);
+    same!(sys, "none now" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&timespec(0, 0)), 8]);
     same!(sys, "a bad set" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&soon), 3]);
     same!(sys, "unblock" => SYS_rt_sigprocmask [libc::SIG_UNBLOCK as usize, at(&set), 0, 8]);
     same!(sys, "unknown" => SYS_rt_sigprocmask [99, at(&set), 0, 8]);
@@ -404,7 +397,7 @@ fn limits(sys: &mut Sys<'_>) {
     same!(sys, "sysinfo" => SYS_sysinfo [at_mut(&mut info)]);
     let mut usage: libc::rusage = zeroed();
     same!(sys, "getrusage" => SYS_getrusage [0, at_mut(&mut usage)]);
-    let mut now = time(0, 0);
+    let mut now = timespec(0, 0);
     same!(sys, "clock_gettime" => SYS_clock_gettime [1, at_mut(&mut now)]);
     same!(sys, "a clock of none" => SYS_clock_gettime [99, at_mut(&mut now)]);
     // SAFETY: a descriptor made by the call.

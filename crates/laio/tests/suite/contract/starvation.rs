@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Arg, Way, at, at_mut, collect, cstring, finish, for_each_pending_backend, later, own, pending,
-    plain, start, wait_for, with_helpers,
+    plain, start, timespec, wait_for, with_helpers,
 };
 use laio::{BackendKind, Context, Errno, Handle, Outcome};
 use laio_testing::temp::scratch;
@@ -221,7 +221,7 @@ fn at_the_limit_of_waits_a_call_fails() {
             wait_for(&mut context, handles[0]).result,
             Err(Errno::CANCELED)
         );
-        let time = time_of_one();
+        let time = timespec(0, 1);
         let args = [at(&word), wait, 0, at(&time)];
         let accepted = start(&mut context, libc::SYS_futex, args);
         assert_eq!(finish_only(&mut context, accepted), Err(Errno::TIMEDOUT));
@@ -240,7 +240,7 @@ fn with_back_pressure_a_waiting_call_begins_later() {
         let mut context = way.with(|options| with_helpers(options, 1));
         let word = 0u32;
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
-        let (long, short) = ([at(&word), wait, 0, 0], time_of_one());
+        let (long, short) = ([at(&word), wait, 0, 0], timespec(0, 1));
         let first = pending(&mut context, libc::SYS_futex, long);
         let second = pending(
             &mut context,
@@ -297,11 +297,4 @@ fn with_back_pressure_an_open_of_a_fifo_begins_later() {
             "the last one waits, and ends with the context"
         );
     });
-}
-
-fn time_of_one() -> libc::timespec {
-    libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 1,
-    }
 }

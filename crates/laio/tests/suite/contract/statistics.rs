@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, add_one, at_mut, call, collect, event_counter, for_each_backend,
-    for_each_pending_backend, own, pending, plain, wait_for,
+    for_each_pending_backend, own, pending, pending_read, plain, wait_for,
 };
 use laio::{BackendKind, Context, Counts, Errno, Limits, Outcome};
 use laio_testing::temp::{file_with, make_cold, pattern, pipe, scratch};
@@ -172,7 +172,7 @@ fn a_stale_hint_does_not_block_the_caller() {
             // Done without the context's knowledge.
             let (reader, writer) = pipe();
             plain(libc::SYS_dup3, [reader.arg(), high, 0]).unwrap();
-            let handle = pending(&mut context, libc::SYS_read, [high, at_mut(&mut buffer), 3]);
+            let handle = pending_read(&mut context, [high, at_mut(&mut buffer), 3]);
             rustix::io::write(&writer, b"abc").unwrap();
             assert_eq!(wait_for(&mut context, handle).result, Ok(3));
             assert_eq!(&buffer, b"abc");
@@ -196,7 +196,7 @@ fn submissions_carry_many_operations() {
         let mut words = vec![0u64; 64];
         let before = context.stats().submissions;
         for (event, word) in events.iter().zip(&mut words) {
-            pending(&mut context, libc::SYS_read, [event.arg(), at_mut(word), 8]);
+            pending_read(&mut context, [event.arg(), at_mut(word), 8]);
         }
         context.flush().unwrap();
         let submissions = context.stats().submissions - before;
@@ -228,7 +228,7 @@ fn inline_results_delivered_by_poll_count_as_inline() {
         let (counter, other) = (event_counter(), event_counter());
         let mut rooms = [[0u8; 8]; 2];
         let [first, second] = rooms.each_mut().map(at_mut);
-        let waits = pending(&mut context, libc::SYS_read, [counter.arg(), first, 8]);
+        let waits = pending_read(&mut context, [counter.arg(), first, 8]);
         let read = [other.arg(), second, 8];
         add_one(&other);
         let inline = crate::harness::start(&mut context, libc::SYS_read, read);

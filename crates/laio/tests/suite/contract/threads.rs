@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, finish, for_each,
-    for_each_backend, for_each_pending_backend, own, pending, plain, start, wait_for, watch,
+    for_each_backend, for_each_pending_backend, own, pending_read, plain, start, wait_for, watch,
 };
 use laio::{Context, Errno, Outcome};
 use laio_testing::temp::{pipe, scratch};
@@ -69,11 +69,7 @@ fn they_do_not_wait_for_operations() {
         let mut context = way.with(|options| options.operations(1));
         let (reader, writer) = pipe();
         let mut buffer = [0u8; 1];
-        let handle = pending(
-            &mut context,
-            libc::SYS_read,
-            [reader.arg(), at_mut(&mut buffer), 1],
-        );
+        let handle = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 1]);
         for _ in 0..1_000 {
             assert!(matches!(
                 start(&mut context, libc::SYS_getuid, []),

@@ -2,7 +2,8 @@
 //! has closed them.
 
 use crate::harness::{
-    Arg, LIMIT, Mode, Way, all_ways, at, at_mut, cstring, finish, pending, plain, start, wait_for,
+    Arg, LIMIT, Mode, Way, all_ways, at, at_mut, cstring, finish, pending, pending_read, plain,
+    start, timespec, wait_for,
 };
 use laio::{BackendKind, Context, Errno, Outcome};
 use laio_testing::temp::{pipe, scratch};
@@ -32,10 +33,7 @@ fn limit_descriptors(count: u64) {
 /// Uses each feature that needs a descriptor: sleeps, helpers, streams, names, the pollable descriptor with a timer, a
 /// signal.
 fn use_much_of(context: &mut Context) {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000,
-    };
+    let time = timespec(0, 1_000);
     let outcome = start(context, libc::SYS_nanosleep, [at(&time), 0]);
     assert_eq!(finish(context, outcome), Ok(0));
     let here = libc::AT_FDCWD as usize;
@@ -120,10 +118,7 @@ fn calls_fail_after_the_program_closed_them() {
         let plain = start(&mut context, libc::SYS_getppid, []);
         let threads = way.backend == BackendKind::Threads;
         assert!(threads || matches!(plain, Outcome::Done(Ok(_))));
-        let time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000,
-        };
+        let time = timespec(0, 1_000);
         match start(&mut context, libc::SYS_nanosleep, [at(&time), 0]) {
             Outcome::Done(Ok(0) | Err(Errno::BADF)) | Outcome::Pending(_) => {}
             other => panic!("{other:?}"),
@@ -151,8 +146,7 @@ fn a_poll_does_not_spin_after_one_was_closed() {
                 context.descriptor().unwrap();
             }
             let mut buffer = [0u8; 1];
-            let args = [reader.arg(), at_mut(&mut buffer), 1];
-            let read = pending(&mut context, libc::SYS_read, args);
+            let read = pending_read(&mut context, [reader.arg(), at_mut(&mut buffer), 1]);
             context.set_timeout(read, Some(LIMIT)).unwrap();
             let mut mine = process::open_fds();
             mine.retain(|fd| !before.contains(fd));

@@ -126,47 +126,14 @@ fn compare(program: &Program, kernel: &mut Through) -> Result<(), Box<Difference
     }))
 }
 
-#[test]
-fn sync_does_the_same() {
-    programs(test_name!(), BackendKind::Sync, false);
-}
-
-#[test]
-fn threads_do_the_same() {
-    programs(test_name!(), BackendKind::Threads, false);
-}
-
-#[test]
-fn hybrid_does_the_same() {
-    programs(test_name!(), BackendKind::Hybrid, false);
-}
-
-#[test]
-fn posix_aio_does_the_same() {
-    programs(test_name!(), BackendKind::PosixAio, false);
-}
-
-#[test]
-fn linux_aio_does_the_same() {
-    programs(test_name!(), BackendKind::LinuxAio, false);
-}
-
-#[test]
-fn uring_does_the_same() {
-    programs(test_name!(), BackendKind::Uring, false);
-}
-
-#[test]
-fn lazy_does_the_same() {
-    programs(test_name!(), BackendKind::Lazy, false);
-}
-
-#[test]
-fn lazy_without_a_ring_does_the_same() {
-    programs(test_name!(), BackendKind::Lazy, true);
-}
-
-#[test]
-fn activations_do_the_same() {
-    programs(test_name!(), BackendKind::Activations, false);
+laio_testing::each_test! {
+    sync_does_the_same => programs(test_name!(), BackendKind::Sync, false);
+    threads_do_the_same => programs(test_name!(), BackendKind::Threads, false);
+    hybrid_does_the_same => programs(test_name!(), BackendKind::Hybrid, false);
+    posix_aio_does_the_same => programs(test_name!(), BackendKind::PosixAio, false);
+    linux_aio_does_the_same => programs(test_name!(), BackendKind::LinuxAio, false);
+    uring_does_the_same => programs(test_name!(), BackendKind::Uring, false);
+    lazy_does_the_same => programs(test_name!(), BackendKind::Lazy, false);
+    lazy_without_a_ring_does_the_same => programs(test_name!(), BackendKind::Lazy, true);
+    activations_do_the_same => programs(test_name!(), BackendKind::Activations, false);
 }

@@ -1,7 +1,9 @@
 //! Rule 10: a forked child has no operations, and does not affect the parent's.
 
 use super::support::{assert_works, pipe};
-use crate::harness::{Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, plain};
+use crate::harness::{
+    Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, pending_read, plain,
+};
 use laio::{Context, Errno, PollOptions};
 use laio_testing::limit::wait_until;
 use laio_testing::{child, test_name};
@@ -254,11 +256,7 @@ fn a_fork_while_completions_are_delivered() {
             context.descriptor().expect("a pollable descriptor");
             let mut buffers = [[0u8; 1]; 4];
             for buffer in &mut buffers {
-                pending(
-                    &mut context,
-                    libc::SYS_read,
-                    [reader.arg(), at_mut(buffer), 1],
-                );
+                pending_read(&mut context, [reader.arg(), at_mut(buffer), 1]);
             }
             context.flush().expect("flush");
             let text = c"abcd".arg();

@@ -1,6 +1,6 @@
 //! Time namespaces: the clocks of a process may differ from those of the machine.
 
-use crate::harness::{LIMIT, Mode, all_ways, at, finish, start};
+use crate::harness::{LIMIT, Mode, all_ways, at, finish, start, timespec};
 use laio::Errno;
 use laio_testing::{Skip, child, or_skip, test_name};
 
@@ -96,10 +96,7 @@ fn sleeps(context: &mut laio::Context, clock: i32) {
         point.tv_nsec -= 1_000_000_000;
         point.tv_sec += 1;
     }
-    let past = libc::timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
+    let past = timespec(1, 0);
     let begun = now();
     for point in [&point, &begun, &past] {
         let flags = libc::TIMER_ABSTIME as usize;
@@ -108,10 +105,7 @@ fn sleeps(context: &mut laio::Context, clock: i32) {
         assert_eq!(finish(context, outcome), Ok(0));
         assert!(is_past(point), "the sleep has ended too early");
     }
-    let wrong = libc::timespec {
-        tv_sec: -1,
-        tv_nsec: 0,
-    };
+    let wrong = timespec(-1, 0);
     let args = [clock as usize, libc::TIMER_ABSTIME as usize, at(&wrong), 0];
     let outcome = start(context, libc::SYS_clock_nanosleep, args);
     assert_eq!(finish(context, outcome), Err(Errno::INVAL));

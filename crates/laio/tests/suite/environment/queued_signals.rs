@@ -3,7 +3,7 @@
 
 use super::support::pipe;
 use crate::harness::{
-    Arg, LIMIT, at_mut, collect, cstring, for_each_pending_backend, pending, wait_for,
+    Arg, LIMIT, at_mut, collect, cstring, for_each_pending_backend, pending, pending_read, wait_for,
 };
 use laio::{Context, Errno, Handle};
 use laio_testing::{child, temp, test_name};
@@ -149,11 +149,7 @@ fn the_signal_of_a_completion_comes_later() {
             context.set_signal(Some((number, 1))).expect("a signal");
             let (from, to) = pipe();
             let mut byte = [0u8; 1];
-            pending(
-                &mut context,
-                libc::SYS_read,
-                [from.arg(), at_mut(&mut byte), 1],
-            );
+            pending_read(&mut context, [from.arg(), at_mut(&mut byte), 1]);
             allow(0);
             rustix::io::write(&to, b"x").expect("written");
             // The completion is there, so its signal was refused, or is refused soon.

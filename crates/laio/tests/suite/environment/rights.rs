@@ -63,120 +63,29 @@ enum Ended {
     Never,
 }
 
-#[test]
-fn capabilities_dropped() {
-    everywhere(test_name!(), &changes::CAPABILITIES);
-}
-
-#[test]
-fn capabilities_not_effective() {
-    everywhere(test_name!(), &changes::EFFECTIVE_CAPABILITIES);
-}
-
-#[test]
-fn file_system_user() {
-    everywhere(test_name!(), &changes::FILE_SYSTEM_USER);
-}
-
-#[test]
-fn file_system_group() {
-    everywhere(test_name!(), &changes::FILE_SYSTEM_GROUP);
-}
-
-#[test]
-fn users() {
-    everywhere(test_name!(), &changes::USERS);
-}
-
-#[test]
-fn effective_user_and_back() {
-    everywhere(test_name!(), &changes::EFFECTIVE_USER);
-}
-
-#[test]
-fn effective_user_of_all_threads() {
-    everywhere(test_name!(), &changes::ALL_THREADS);
-}
-
-#[test]
-fn effective_user_changed_by_another_thread() {
-    everywhere(test_name!(), &changes::BY_ANOTHER_THREAD);
-}
-
-#[test]
-fn groups() {
-    everywhere(test_name!(), &changes::GROUPS);
-}
-
-#[test]
-fn further_groups() {
-    everywhere(test_name!(), &changes::FURTHER_GROUPS);
-}
-
-#[test]
-fn no_new_privileges() {
-    everywhere(test_name!(), &changes::NO_NEW_PRIVILEGES);
-}
-
-#[test]
-fn landlock_files() {
-    everywhere(test_name!(), &changes::LANDLOCK_FILES);
-}
-
-#[test]
-fn landlock_files_without_capabilities() {
-    everywhere(test_name!(), &changes::LANDLOCK_AFTER_CAPABILITIES);
-}
-
-#[test]
-fn landlock_connections() {
-    everywhere(test_name!(), &changes::LANDLOCK_CONNECTIONS);
-}
-
-#[test]
-fn filter() {
-    if laio_testing::lacks("seccomp") {
-        return;
-    }
-    everywhere(test_name!(), &changes::FILTER);
-}
-
-#[test]
-fn second_filter() {
-    if laio_testing::lacks("seccomp") {
-        return;
-    }
-    everywhere(test_name!(), &changes::SECOND_FILTER);
-}
-
-#[test]
-fn mounts() {
-    everywhere(test_name!(), &changes::MOUNTS);
-}
-
-#[test]
-fn mounts_of_another_namespace() {
-    everywhere(test_name!(), &changes::OTHER_MOUNTS);
-}
-
-#[test]
-fn root() {
-    everywhere(test_name!(), &changes::ROOT);
-}
-
-#[test]
-fn working_directory() {
-    everywhere(test_name!(), &changes::WORKING_DIRECTORY);
-}
-
-#[test]
-fn network() {
-    everywhere(test_name!(), &changes::NETWORK);
-}
-
-#[test]
-fn user_namespace() {
-    everywhere(test_name!(), &changes::USER_NAMESPACE);
+laio_testing::each_test! {
+    capabilities_dropped => everywhere(test_name!(), &changes::CAPABILITIES);
+    capabilities_not_effective => everywhere(test_name!(), &changes::EFFECTIVE_CAPABILITIES);
+    file_system_user => everywhere(test_name!(), &changes::FILE_SYSTEM_USER);
+    file_system_group => everywhere(test_name!(), &changes::FILE_SYSTEM_GROUP);
+    users => everywhere(test_name!(), &changes::USERS);
+    effective_user_and_back => everywhere(test_name!(), &changes::EFFECTIVE_USER);
+    effective_user_of_all_threads => everywhere(test_name!(), &changes::ALL_THREADS);
+    effective_user_changed_by_another_thread => everywhere(test_name!(), &changes::BY_ANOTHER_THREAD);
+    groups => everywhere(test_name!(), &changes::GROUPS);
+    further_groups => everywhere(test_name!(), &changes::FURTHER_GROUPS);
+    no_new_privileges => everywhere(test_name!(), &changes::NO_NEW_PRIVILEGES);
+    landlock_files => everywhere(test_name!(), &changes::LANDLOCK_FILES);
+    landlock_files_without_capabilities => everywhere(test_name!(), &changes::LANDLOCK_AFTER_CAPABILITIES);
+    landlock_connections => everywhere(test_name!(), &changes::LANDLOCK_CONNECTIONS);
+    filter => if !laio_testing::lacks("seccomp") { everywhere(test_name!(), &changes::FILTER) };
+    second_filter => if !laio_testing::lacks("seccomp") { everywhere(test_name!(), &changes::SECOND_FILTER) };
+    mounts => everywhere(test_name!(), &changes::MOUNTS);
+    mounts_of_another_namespace => everywhere(test_name!(), &changes::OTHER_MOUNTS);
+    root => everywhere(test_name!(), &changes::ROOT);
+    working_directory => everywhere(test_name!(), &changes::WORKING_DIRECTORY);
+    network => everywhere(test_name!(), &changes::NETWORK);
+    user_namespace => everywhere(test_name!(), &changes::USER_NAMESPACE);
 }
 
 fn everywhere(test: &str, change: &Change) {

@@ -1,6 +1,6 @@
 //! Helpers shared by the tests of this module, in addition to [`harness`](crate::harness).
 
-use crate::harness::{LIMIT, at_mut, collect, finish, pending, plain};
+use crate::harness::{LIMIT, at_mut, collect, finish, pending_read, plain};
 use laio::{Call, Context, Errno, Handle, Outcome};
 use laio_testing::oracle::Kernel;
 use laio_testing::temp;
@@ -77,8 +77,10 @@ pub(crate) fn assert_works(context: &mut Context) {
 #[track_caller]
 pub(crate) fn assert_works_with(context: &mut Context, (reader, writer): &(OwnedFd, OwnedFd)) {
     let mut buffer = [0u8; 4];
-    let args = [reader.as_raw_fd() as usize, at_mut(&mut buffer), 4];
-    let read = pending(context, libc::SYS_read, args);
+    let read = pending_read(
+        context,
+        [reader.as_raw_fd() as usize, at_mut(&mut buffer), 4],
+    );
     let sent = plain(
         libc::SYS_write,
         [writer.as_raw_fd() as usize, c"on".as_ptr() as usize, 2],

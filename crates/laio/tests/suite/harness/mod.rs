@@ -369,6 +369,17 @@ pub(crate) fn pending<const N: usize>(
     }
 }
 
+/// Starts a read that waits.
+#[track_caller]
+pub(crate) fn pending_read<const N: usize>(context: &mut Context, args: [usize; N]) -> Handle {
+    pending(context, libc::SYS_read, args)
+}
+
+/// A time, for the kernel.
+pub(crate) const fn timespec(tv_sec: i64, tv_nsec: i64) -> libc::timespec {
+    libc::timespec { tv_sec, tv_nsec }
+}
+
 /// [`start`], then [`finish`].
 #[track_caller]
 pub(crate) fn call<const N: usize>(

@@ -1,6 +1,6 @@
 //! Makes one operation in each state in which an operation can wait.
 
-use crate::harness::{LIMIT, at, at_mut, pending, plain, zeroed};
+use crate::harness::{LIMIT, at, at_mut, pending, pending_read, plain, timespec, zeroed};
 use laio::{Completion, Context, Errno, Handle};
 use laio_testing::FaultFs;
 use laio_testing::fault_fs::{Fault, Kind};
@@ -128,7 +128,7 @@ fn reads(context: &mut Context, all: &mut Vec<Parked>) {
     let mut buffers = [vec![FRESH; 16], vec![FRESH; 16]];
     let handles = buffers
         .each_mut()
-        .map(|buffer| pending(context, libc::SYS_read, [fd, at_mut(&mut buffer[..]), 16]));
+        .map(|buffer| pending_read(context, [fd, at_mut(&mut buffer[..]), 16]));
     let [first, second] = buffers;
     let feed = to.try_clone().expect("a descriptor");
     all.push(Parked::new("read of a pipe", handles[0], from).reading(first, Some(to)));
@@ -215,10 +215,7 @@ fn crowded_listener() -> (OwnedFd, OwnedFd, OwnedFd, Box<libc::sockaddr_un>) {
 }
 
 fn waits(context: &mut Context, all: &mut Vec<Parked>) {
-    let time = Box::new(libc::timespec {
-        tv_sec: 1000,
-        tv_nsec: 0,
-    });
+    let time = Box::new(timespec(1000, 0));
     let handle = pending(context, libc::SYS_nanosleep, [at(&*time), 0]);
     all.push(Parked::new("nanosleep", handle, time));
 

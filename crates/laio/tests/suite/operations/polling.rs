@@ -16,8 +16,7 @@ const NO_TIME: Option<Duration> = Some(Duration::ZERO);
 
 fn park(context: &mut Context, buffer: &mut [u8; 8]) -> (OwnedFd, OwnedFd, Handle) {
     let (from, to) = pipe();
-    let read = [from.arg(), at_mut(buffer), 8];
-    let handle = pending(context, libc::SYS_read, read);
+    let handle = pending_read(context, [from.arg(), at_mut(buffer), 8]);
     (from, to, handle)
 }
 
@@ -160,11 +159,7 @@ fn a_wait_for_a_slot_sleeps_despite_a_notification() {
                 .join()
                 .expect("no panic")
         });
-        let waiting = pending(
-            &mut context,
-            libc::SYS_read,
-            [other.arg(), at_mut(&mut second), 8],
-        );
+        let waiting = pending_read(&mut context, [other.arg(), at_mut(&mut second), 8]);
         let sleeps = context.stats().sleeps - before;
         assert!(sleeps < 20, "{sleeps} waits for one slot");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
@@ -299,10 +294,7 @@ fn the_descriptor_reports_completions() {
             outer.is_quiet(&mut context);
         }
         // A call for a helper, and a cancellation.
-        let sleep = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000,
-        };
+        let sleep = timespec(0, 1_000_000);
         let word = 0u32;
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
         let args = [at(&word), wait, 0, at(&sleep)];

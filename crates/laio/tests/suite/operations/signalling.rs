@@ -27,10 +27,7 @@ fn received(timeout: Duration) -> Option<usize> {
 }
 
 fn received_or_interrupted(timeout: Duration) -> Option<usize> {
-    let timeout = libc::timespec {
-        tv_sec: timeout.as_secs() as i64,
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
+    let timeout = timespec(timeout.as_secs() as i64, timeout.subsec_nanos().into());
     // SAFETY: plain data and local structs; the signal is blocked in this thread.
     unsafe {
         let mut set = std::mem::zeroed();
@@ -72,8 +69,7 @@ fn the_signal_comes_once_between_two_polls() {
             let (mut signals, mut polls) = (0, 0);
             for round in 0..20 {
                 let mut buffer = [FRESH; 8];
-                let read = [from.arg(), at_mut(&mut buffer), 8];
-                let handle = pending(&mut context, libc::SYS_read, read);
+                let handle = pending_read(&mut context, [from.arg(), at_mut(&mut buffer), 8]);
                 rustix::io::write(&to, b"abc").expect("written");
                 // A readiness event may arrive before its completion, and an event of the last round may arrive late:
                 // then the poll requests another signal.
@@ -109,8 +105,7 @@ fn it_ends() {
             while received(Duration::ZERO).is_some() {}
             let (from, to) = pipe();
             let mut buffer = [FRESH; 8];
-            let read = [from.arg(), at_mut(&mut buffer), 8];
-            let handle = pending(&mut context, libc::SYS_read, read);
+            let handle = pending_read(&mut context, [from.arg(), at_mut(&mut buffer), 8]);
             rustix::io::write(&to, b"abc").expect("written");
             assert_eq!(received(Duration::from_millis(10)), None);
             assert_eq!(wait_for(&mut context, handle).result, Ok(3));

@@ -114,14 +114,8 @@ struct Storm<'a> {
     counts: [usize; 3],
 }
 
-static SHORT: libc::timespec = libc::timespec {
-    tv_sec: 0,
-    tv_nsec: 200_000,
-};
-static LONG: libc::timespec = libc::timespec {
-    tv_sec: 1000,
-    tv_nsec: 0,
-};
+static SHORT: libc::timespec = timespec(0, 200_000);
+static LONG: libc::timespec = timespec(1000, 0);
 
 impl Storm<'_> {
     fn start(&mut self, number: u64) {

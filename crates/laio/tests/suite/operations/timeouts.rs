@@ -14,8 +14,7 @@ const NEVER: Option<Duration> = Some(Duration::MAX);
 
 fn park(context: &mut Context, buffer: &mut [u8; 8]) -> (OwnedFd, OwnedFd, Handle) {
     let (from, to) = pipe();
-    let read = [from.arg(), at_mut(buffer), 8];
-    let handle = pending(context, libc::SYS_read, read);
+    let handle = pending_read(context, [from.arg(), at_mut(buffer), 8]);
     (from, to, handle)
 }
 
@@ -89,8 +88,7 @@ fn a_queued_operation_has_its_own_timeout() {
         let mut buffers = [[FRESH; 8]; 2];
         let [first, second] = &mut buffers;
         let (from, to, handle) = park(&mut context, first);
-        let read = [from.arg(), at_mut(second), 8];
-        let behind = pending(&mut context, libc::SYS_read, read);
+        let behind = pending_read(&mut context, [from.arg(), at_mut(second), 8]);
         assert_eq!(context.set_timeout(behind, SOON), Ok(()));
         assert_eq!(wait_for(&mut context, behind).result, Err(Errno::TIME));
         rustix::io::write(&to, b"abc").expect("written");
@@ -138,8 +136,7 @@ fn thousands_of_timeouts_leave_no_memory() {
         let (from, to) = pipe();
         let mut buffer = [FRESH; 8];
         for _ in 0..2_000 {
-            let read = [from.arg(), at_mut(&mut buffer), 8];
-            let handle = pending(&mut context, libc::SYS_read, read);
+            let handle = pending_read(&mut context, [from.arg(), at_mut(&mut buffer), 8]);
             assert_eq!(context.set_timeout(handle, Some(LIMIT)), Ok(()));
             rustix::io::write(&to, b"x").expect("written");
             assert_eq!(wait_for(&mut context, handle).result, Ok(1));

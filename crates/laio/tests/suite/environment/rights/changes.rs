@@ -24,76 +24,74 @@ type Step = fn(&Place, Make<'_>) -> Result<(), Errno>;
 const KEEP: usize = u32::MAX as usize;
 const NO_ID: usize = NO_RIGHTS as usize;
 
-pub(crate) const CAPABILITIES: Change = Change {
-    name: "all capabilities dropped",
-    prepare: nothing,
-    change: |_, make| set_capabilities(make, 0, 0),
+const USUAL: Change = Change {
+    name: "",
+    prepare: |_| Ok(()),
+    change: |_, _| Ok(()),
     back: None,
     through: true,
+};
+
+pub(crate) const CAPABILITIES: Change = Change {
+    name: "all capabilities dropped",
+    change: |_, make| set_capabilities(make, 0, 0),
+    ..USUAL
 };
 
 pub(crate) const EFFECTIVE_CAPABILITIES: Change = Change {
     name: "capabilities kept, and not effective",
-    prepare: nothing,
     change: |_, make| set_capabilities(make, 0, u32::MAX),
     back: Some(|_, make| set_capabilities(make, u32::MAX, u32::MAX)),
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const FILE_SYSTEM_USER: Change = Change {
     name: "setfsuid",
-    prepare: nothing,
     change: |_, make| set(make, libc::SYS_setfsuid, [NO_ID, 0, 0]),
     back: Some(|_, make| set(make, libc::SYS_setfsuid, [0, 0, 0])),
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const FILE_SYSTEM_GROUP: Change = Change {
     name: "setfsgid",
-    prepare: nothing,
     change: |_, make| set(make, libc::SYS_setfsgid, [NO_ID, 0, 0]),
     back: Some(|_, make| set(make, libc::SYS_setfsgid, [0, 0, 0])),
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const USERS: Change = Change {
     name: "setresuid",
-    prepare: nothing,
     change: |_, make| set(make, libc::SYS_setresuid, [NO_ID, NO_ID, NO_ID]),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const EFFECTIVE_USER: Change = Change {
     name: "effective user",
-    prepare: nothing,
     change: |_, make| set(make, libc::SYS_setresuid, [KEEP, NO_ID, KEEP]),
     back: Some(|_, make| set(make, libc::SYS_setresuid, [KEEP, 0, KEEP])),
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const ALL_THREADS: Change = Change {
     name: "effective user of all threads, by the C library",
-    prepare: nothing,
     change: |_, _| effective_user(NO_RIGHTS),
     back: Some(|_, _| effective_user(0)),
     through: false,
+    ..USUAL
 };
 
 pub(crate) const BY_ANOTHER_THREAD: Change = Change {
     name: "effective user of all threads, changed by another thread",
-    prepare: nothing,
     change: |_, _| on_another_thread(|| effective_user(NO_RIGHTS)),
     back: Some(|_, _| on_another_thread(|| effective_user(0))),
     through: false,
+    ..USUAL
 };
 
 pub(crate) const GROUPS: Change = Change {
     name: "setresgid",
-    prepare: nothing,
     change: |_, make| set(make, libc::SYS_setresgid, [NO_ID, NO_ID, NO_ID]),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const FURTHER_GROUPS: Change = Change {
@@ -111,23 +109,20 @@ pub(crate) const FURTHER_GROUPS: Change = Change {
         let groups = [OTHER];
         set(make, libc::SYS_setgroups, [1, at(&groups), 0])
     }),
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const NO_NEW_PRIVILEGES: Change = Change {
     name: "no_new_privs",
-    prepare: nothing,
     change: |_, make| no_new_privileges(make),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const LANDLOCK_FILES: Change = Change {
     name: "Landlock on files",
     prepare: |_| needs_landlock(1),
     change: |_, make| landlock(make, FILES, 0),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const LANDLOCK_AFTER_CAPABILITIES: Change = Change {
@@ -139,28 +134,25 @@ pub(crate) const LANDLOCK_AFTER_CAPABILITIES: Change = Change {
         done.map_err(|errno| errno.to_string())
     },
     change: |_, make| landlock(make, FILES, 0),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const LANDLOCK_CONNECTIONS: Change = Change {
     name: "Landlock on connections",
     prepare: |_| needs_landlock(4),
     change: |_, make| landlock(make, 0, CONNECT_TCP),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const FILTER: Change = Change {
     name: "a filter",
-    prepare: nothing,
     change: |_, make| {
         no_new_privileges(make)?;
         forbid::forbid(&FORBIDDEN, libc::EPERM);
         Ok(())
     },
-    back: None,
     through: false,
+    ..USUAL
 };
 
 pub(crate) const SECOND_FILTER: Change = Change {
@@ -173,19 +165,18 @@ pub(crate) const SECOND_FILTER: Change = Change {
         forbid::forbid(&FORBIDDEN, libc::EACCES);
         Ok(())
     },
-    back: None,
     through: false,
+    ..USUAL
 };
 
 pub(crate) const FILTER_OF_ALL_THREADS: Change = Change {
     name: "a filter for all threads",
-    prepare: nothing,
     change: |_, _| {
         forbid::forbid_all_threads(&FORBIDDEN, libc::EPERM);
         Ok(())
     },
-    back: None,
     through: false,
+    ..USUAL
 };
 
 pub(crate) const LANDLOCK_OF_ALL_THREADS: Change = Change {
@@ -195,24 +186,21 @@ pub(crate) const LANDLOCK_OF_ALL_THREADS: Change = Change {
         const ALL_THREADS: usize = 1 << 3;
         landlock_with(make, FILES, 0, ALL_THREADS)
     },
-    back: None,
     through: false,
+    ..USUAL
 };
 
 pub(crate) const MOUNTS: Change = Change {
     name: "unshare of mounts, with one hidden",
-    prepare: nothing,
     change: |place, make| {
         set(make, libc::SYS_unshare, [libc::CLONE_NEWNS as usize, 0, 0])?;
         hide(&place.path)
     },
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const OTHER_MOUNTS: Change = Change {
     name: "setns to mounts with one hidden",
-    prepare: nothing,
     change: |place, make| {
         let path = place.path.clone();
         let mounts = on_another_thread(move || {
@@ -234,44 +222,36 @@ pub(crate) const OTHER_MOUNTS: Change = Change {
             [mounts.arg(), libc::CLONE_NEWNS as usize, 0],
         )
     },
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const ROOT: Change = Change {
     name: "chroot with a root of its own",
-    prepare: nothing,
     change: |place, make| {
         set(make, libc::SYS_unshare, [libc::CLONE_FS as usize, 0, 0])?;
         let root = cstring(place.path.join("plain-changed-0"));
         set(make, libc::SYS_chroot, [root.arg(), 0, 0])
     },
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const WORKING_DIRECTORY: Change = Change {
     name: "chdir with a directory of its own",
-    prepare: nothing,
     change: |_, make| {
         set(make, libc::SYS_unshare, [libc::CLONE_FS as usize, 0, 0])?;
         set(make, libc::SYS_chdir, [c"/".arg(), 0, 0])
     },
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const NETWORK: Change = Change {
     name: "unshare of the network",
-    prepare: nothing,
     change: |_, make| set(make, libc::SYS_unshare, [libc::CLONE_NEWNET as usize, 0, 0]),
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 pub(crate) const USER_NAMESPACE: Change = Change {
     name: "unshare of users",
-    prepare: nothing,
     change: |_, make| {
         set(
             make,
@@ -279,8 +259,7 @@ pub(crate) const USER_NAMESPACE: Change = Change {
             [libc::CLONE_NEWUSER as usize, 0, 0],
         )
     },
-    back: None,
-    through: true,
+    ..USUAL
 };
 
 fn effective_user(user: u32) -> Result<(), Errno> {
@@ -305,10 +284,6 @@ fn hide(directory: &std::path::Path) -> Result<(), Errno> {
     plain(libc::SYS_mount, [0, c"/".arg(), 0, flags as usize, 0, 0])?;
     let (kind, on) = (c"tmpfs", cstring(directory));
     plain(libc::SYS_mount, [kind.arg(), on.arg(), kind.arg(), 0, 0, 0])?;
-    Ok(())
-}
-
-fn nothing(_: &Place) -> Result<(), String> {
     Ok(())
 }
 

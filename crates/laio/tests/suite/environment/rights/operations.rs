@@ -129,32 +129,17 @@ impl Place {
             let create = (libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC).arg();
             let file = 0o644 | libc::S_IFREG as usize;
             let remove = libc::AT_REMOVEDIR.arg();
+            #[rustfmt::skip]
             let steps = [
-                (
-                    "create",
-                    libc::SYS_openat,
-                    [here, new.arg(), create, 0o666, 0, 0],
-                ),
+                ("create", libc::SYS_openat, [here, new.arg(), create, 0o666, 0, 0]),
                 (
                     "mkdir",
                     libc::SYS_mkdirat,
                     [here, made.arg(), 0o777, 0, 0, 0],
                 ),
-                (
-                    "mknod",
-                    libc::SYS_mknodat,
-                    [here, node.arg(), file, 0, 0, 0],
-                ),
-                (
-                    "symlink",
-                    libc::SYS_symlinkat,
-                    [text, here, link.arg(), 0, 0, 0],
-                ),
-                (
-                    "rename",
-                    libc::SYS_renameat2,
-                    [here, victim.arg(), here, to.arg(), 0, 0],
-                ),
+                ("mknod", libc::SYS_mknodat, [here, node.arg(), file, 0, 0, 0]),
+                ("symlink", libc::SYS_symlinkat, [text, here, link.arg(), 0, 0, 0]),
+                ("rename", libc::SYS_renameat2, [here, victim.arg(), here, to.arg(), 0, 0]),
                 ("unlink", libc::SYS_unlinkat, [here, to.arg(), 0, 0, 0, 0]),
                 (
                     "rmdir",
