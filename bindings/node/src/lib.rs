@@ -16,6 +16,7 @@ mod names;
 mod path;
 mod places;
 mod responses;
+mod spares;
 mod stalls;
 mod status;
 mod whole;
