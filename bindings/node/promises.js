@@ -8,7 +8,8 @@ const directory = require('./lib/directory.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
 const { engine, scratch, place, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
-const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
+const { decoded, decodedOwn, optionsOf, pathOf } = require('./lib/arguments.js');
+const { flagsOf, modeOf, isWhole, isId, timeOf } = require('./lib/arguments.js');
 const { checkAborted, failure, refuse } = require('./lib/errors.js');
 const { makeStats, makeFsStats } = require('./lib/stats.js');
 
@@ -50,7 +51,8 @@ async function readSmall(name, { encoding, signal }) {
   const answer = place(name) ? engine.readFilePlaced() : engine.readFile(name);
   const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
   // Before anything is awaited: the next call uses the scratch memory.
-  if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
+  if (typeof value === 'number') return decoded(bytesOf(value), encoding);
+  if (value instanceof Uint8Array) return decodedOwn(value, encoding);
   return new FileHandle(value);
 }
 
