@@ -1,8 +1,8 @@
 //! Reading a directory as a whole.
 
 use crate::answer::{Outcome, Value};
-use laio::Proactor;
-use laio::ops::{Close, FileType, Name, Open, OpenFile, ReadDir};
+use laio::ops::{Close, Entries, FileType, Name, Open, OpenFile, ReadDir};
+use laio::{BackendKind, Context, Options, Outcome as Submitted, Proactor};
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -13,43 +13,88 @@ use std::os::unix::ffi::OsStrExt;
 pub(crate) async fn read(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let directory = OpenFile::from(proactor.submit(Open::new(name?, flags)).await?);
-    let listed = list(proactor, &directory).await;
+    let own = directory.clone();
+    let listed = if proactor.is_local(&directory) {
+        // No part of it can be attempted: one function waits for a thread once.
+        proactor.blocking(move |_| list_here(&own)).await?
+    } else {
+        drop(own);
+        list(proactor, &directory).await
+    };
     if let Ok(descriptor) = directory.try_into_owned() {
         proactor.submit(Close::new(descriptor)).await?;
     }
     listed.map(Value::Bytes)
 }
 
+/// Calls that a cancellation interrupts, and that have a limit of their own for each remote file system.
 async fn list(proactor: &'static Proactor, directory: &OpenFile) -> io::Result<Vec<u8>> {
-    let mut found = Vec::new();
-    let mut names = Vec::new();
+    let mut listing = Listing::default();
     let mut buffer = Vec::with_capacity(ReadDir::<OpenFile>::ROOM);
     loop {
         let read = ReadDir::with_buffer(directory.clone(), buffer);
         let entries = proactor.submit(read).await?;
         if entries.is_empty() {
-            break;
+            return listing.encode();
         }
-        for entry in entries.iter() {
-            let begin = names.len();
-            names.extend_from_slice(entry.name().as_bytes());
-            found.push((begin..names.len(), type_number(entry.file_type())));
-        }
+        listing.add(&entries);
         buffer = entries.into_buffer();
     }
-    let name = |place: &Range<usize>| &names[place.clone()];
-    found.sort_unstable_by(|(a, _), (b, _)| name(a).cmp(name(b)));
-    let count = u32::try_from(found.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    let mut answer = Vec::with_capacity(4 + 2 * found.len() + names.len());
-    answer.extend_from_slice(&count.to_ne_bytes());
-    answer.extend(found.iter().map(|(_, kind)| kind));
-    for (number, (place, _)) in found.iter().enumerate() {
-        if number > 0 {
-            answer.push(0);
+}
+
+/// Reads all entries on the calling thread.
+fn list_here(directory: &OpenFile) -> io::Result<Vec<u8>> {
+    let mut context = Context::new(Options::new().backend(BackendKind::Sync))?;
+    let mut listing = Listing::default();
+    let mut buffer = Vec::with_capacity(ReadDir::<OpenFile>::ROOM);
+    loop {
+        let read = ReadDir::with_buffer(directory.clone(), buffer);
+        let Submitted::Done(entries) = context.submit(read) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let entries = entries?;
+        if entries.is_empty() {
+            return listing.encode();
         }
-        answer.extend_from_slice(name(place));
+        listing.add(&entries);
+        buffer = entries.into_buffer();
     }
-    Ok(answer)
+}
+
+/// The names, and the place of each with its type.
+#[derive(Default)]
+struct Listing {
+    names: Vec<u8>,
+    found: Vec<(Range<usize>, u8)>,
+}
+
+impl Listing {
+    fn add(&mut self, entries: &Entries) {
+        for entry in entries.iter() {
+            let begin = self.names.len();
+            self.names.extend_from_slice(entry.name().as_bytes());
+            let place = begin..self.names.len();
+            self.found.push((place, type_number(entry.file_type())));
+        }
+    }
+
+    /// The bytes of the answer.
+    fn encode(mut self) -> io::Result<Vec<u8>> {
+        let name = |place: &Range<usize>| &self.names[place.clone()];
+        self.found
+            .sort_unstable_by(|(a, _), (b, _)| name(a).cmp(name(b)));
+        let count = u32::try_from(self.found.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut answer = Vec::with_capacity(4 + 2 * self.found.len() + self.names.len());
+        answer.extend_from_slice(&count.to_ne_bytes());
+        answer.extend(self.found.iter().map(|(_, kind)| kind));
+        for (number, (place, _)) in self.found.iter().enumerate() {
+            if number > 0 {
+                answer.push(0);
+            }
+            answer.extend_from_slice(name(place));
+        }
+        Ok(answer)
+    }
 }
 
 /// `UV_DIRENT_*`.

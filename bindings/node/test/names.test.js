@@ -120,6 +120,10 @@ const calls = {
       await p.readdir(Buffer.from('.'), { encoding: 'buffer', withFileTypes: true })
     ),
     (p) => p.readdir('.', 'nonsense'),
+    ...[false, true].map((withFileTypes) => async (p) => {
+      for (let i = 0; i < 40; i++) fs.mkdirSync(`dir/${i}/${i}`, { recursive: true });
+      return p.readdir('./dir/../dir/', { recursive: true, withFileTypes });
+    }),
     (p) => p.readdir('file', { recursive: true }),
   ],
   mkdir: [
