@@ -7,6 +7,7 @@ const node = require('node:fs/promises');
 const directory = require('./lib/directory.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
+const { openDirectory } = require('./lib/opened_directory.js');
 const { engine, scratch, place, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
 const { decoded, decodedOwn, optionsOf, pathOf } = require('./lib/arguments.js');
 const { flagsOf, modeOf, isWhole, isId, timeOf } = require('./lib/arguments.js');
@@ -122,6 +123,15 @@ async function readdir(file, options) {
     !plain?.recursive || (typeof name === 'string' && [undefined, 'utf8'].includes(plain.encoding));
   if (isMissing(name, plain) || !isPlain) return node.readdir(file, options);
   return directory.read(name, plain, { stat, lstat });
+}
+
+async function opendir(file, options) {
+  const [name, plain] = [pathOf(file), optionsOf(options)];
+  const { bufferSize = 1, recursive } = plain ?? {};
+  // Node opens the directories below with calls that block.
+  const isPlain = !recursive && isWhole(bufferSize, 1, 2 ** 32 - 1);
+  if (isMissing(name, plain) || !isPlain) return node.opendir(file, options);
+  return openDirectory(name, plain);
 }
 
 async function mkdir(file, options) {
@@ -312,7 +322,7 @@ async function isRemoved(name, { force, recursive }) {
 }
 
 // Made by Node. Each name stands here, because Node finds the names of a module in its text.
-const { constants, cp, glob, lchmod, mkdtempDisposable, opendir, watch } = node;
+const { constants, cp, glob, lchmod, mkdtempDisposable, watch } = node;
 
 module.exports = {
   access,
@@ -327,6 +337,7 @@ module.exports = {
   mkdir,
   mkdtemp,
   open,
+  opendir,
   readFile,
   readdir,
   readlink,
@@ -344,7 +355,6 @@ module.exports = {
   constants,
   cp,
   lchmod,
-  opendir,
   watch,
 };
 // Not in each release of Node.

@@ -97,6 +97,7 @@ const lstat = onName('lstat', value);
 const lutimes = onName('lutimes', nothing);
 const mkdir = onName('mkdir', ifAny);
 const mkdtemp = onName('mkdtemp', value);
+const opendir = onName('opendir', value);
 const read = onFile('read', 'read', ({ bytesRead, buffer }) => [bytesRead, buffer]);
 const readFile = onEither('readFile', value);
 const readdir = onName('readdir', value);
@@ -137,6 +138,7 @@ module.exports = {
   mkdir,
   mkdtemp,
   open,
+  opendir,
   read,
   readFile,
   readdir,

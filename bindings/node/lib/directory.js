@@ -22,11 +22,16 @@ const TYPES = [
 /** The names of a directory, and a function for the type of each. */
 async function list(directory, encoding = 'utf8') {
   const answer = engine.readdir(directory);
-  const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'scandir', directory));
+  return paced(unpack(isDone(answer) ? answer : await settle(answer, 'scandir', directory), encoding));
+}
+
+/** The names and types in an answer, before anything is awaited: the next call uses the scratch memory. */
+function unpack(answer, encoding) {
+  const bytes = bytesOf(answer);
   const count = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, IS_LITTLE);
   const types = Uint8Array.prototype.slice.call(bytes, 4, 4 + count);
   const text = bytes.subarray(4 + count);
-  return paced({ names: count === 0 ? [] : split(text, encoding), types });
+  return { names: count === 0 ? [] : split(text, encoding), types };
 }
 
 const IS_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
@@ -110,4 +115,4 @@ async function leadsToDirectory(directory, name, type, { stat }) {
   );
 }
 
-module.exports = { read };
+module.exports = { read, unpack };

@@ -234,7 +234,7 @@ impl Engine {
         Ok(Either3::A(number as f64))
     }
 
-    fn answer(&self, env: Env, outcome: Outcome, memory: Memory<'_>) -> Result<Answer> {
+    pub(crate) fn answer(&self, env: Env, outcome: Outcome, memory: Memory<'_>) -> Result<Answer> {
         match outcome {
             Ok(Value::Number(number)) => Ok(Either3::A(number)),
             Ok(Value::Bytes(bytes)) => {

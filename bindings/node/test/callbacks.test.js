@@ -48,6 +48,7 @@ const cases = {
   mkdir: [['new'], ['new', 0o700], ['dir'], ['a/b/c', { recursive: true }], ['dir', { recursive: true }]],
   mkdtemp: [['absent\0'], [7]],
   open: [['absent'], [null], ['file', 'nonsense']],
+  opendir: [['absent'], ['file'], [7]],
   readFile: [['file'], ['file', 'utf8'], ['absent'], ['dir'], ['file', 'nonsense'], [{}], [undefined, 'utf8']],
   readdir: [['.'], ['.', { withFileTypes: true }], ['file'], ['.', 'buffer']],
   readlink: [['link'], ['file'], ['link', 'buffer']],

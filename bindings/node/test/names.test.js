@@ -6,7 +6,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { test } = require('node:test');
 const { pathToFileURL } = require('node:url');
-const { directory, laio, node, same } = require('./both.js');
+const { directory, laio, node, outcome, plain, same } = require('./both.js');
 
 /** `what` is the text of the call. */
 function prepare(what) {
@@ -125,6 +125,43 @@ const calls = {
       return p.readdir('./dir/../dir/', { recursive: true, withFileTypes });
     }),
     (p) => p.readdir('file', { recursive: true }),
+  ],
+  opendir: [
+    ...each((p, f) => p.opendir(f).then(read)),
+    ...['.', Buffer.from('.'), 'dirlink/', './dir'].flatMap((f) =>
+      [undefined, null, 'buffer', { encoding: 'hex' }, { bufferSize: 1 }, { recursive: true }].map(
+        (options) => (p) => p.opendir(f, options).then(read),
+      ),
+    ),
+    (p) => p.opendir('.', 'nonsense'),
+    async (p) => {
+      for (let i = 0; i < 1500; i++) fs.writeFileSync(`dir/a-long-name-${i}`, '');
+      return (await p.opendir('dir').then(read)).found;
+    },
+    async (p) => {
+      const directory = await p.opendir('dir');
+      const [first, second] = await Promise.all([directory.read(), directory.read()]);
+      const third = await new Promise((resolve) => directory.read((error, entry) => resolve([error, entry])));
+      await directory.close();
+      const errors = [directory.close(), outcome(() => directory.read()), outcome(() => directory.readSync())];
+      return { found: byName([first, second]), third, errors: await Promise.allSettled(errors).then(plain) };
+    },
+    async (p) => {
+      const directory = await p.opendir('dir');
+      const first = directory.read();
+      const errors = [await outcome(() => directory.readSync()), await outcome(() => directory.closeSync())];
+      const found = [await first, directory.readSync(), directory.readSync()];
+      directory.closeSync();
+      return { errors, found: byName(found), again: await outcome(() => directory.closeSync()) };
+    },
+    async (p) => {
+      const directory = await p.opendir('dir');
+      fs.rmSync('dir', { recursive: true });
+      return read(directory);
+    },
+    async (p) => {
+      for await (const entry of await p.opendir('dir')) return entry.isFile() || entry.isDirectory();
+    },
   ],
   mkdir: [
     ...each((p, f) => p.mkdir(f)),
@@ -304,6 +341,18 @@ const calls = {
 
 function each(call) {
   return names.map((file) => named(`${call} of ${file}`, (promises) => call(promises, file)));
+}
+
+/** All entries of an open directory, which may be in any order. */
+async function read(directory) {
+  const found = [];
+  for await (const entry of directory) found.push(entry);
+  return { path: directory.path, isDir: directory instanceof fs.Dir, found: byName(found) };
+}
+
+function byName(entries) {
+  const text = (entry) => JSON.stringify(entry?.name ?? null);
+  return entries.map(plain).sort((a, b) => (text(a) < text(b) ? -1 : 1));
 }
 
 /** A path as seen from the directory of the test. */
