@@ -5,6 +5,7 @@
 const { randomBytes } = require('node:crypto');
 const node = require('node:fs/promises');
 const directory = require('./lib/directory.js');
+const { copyTree } = require('./lib/copied_tree.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
 const { openDirectory } = require('./lib/opened_directory.js');
@@ -265,6 +266,10 @@ async function copyFile(from, to, mode) {
   await settle(engine.copyFile(...names, mode ?? 0), 'copyfile', ...names);
 }
 
+async function cp(from, to, options) {
+  if (!(await copyTree(from, to, options, { lstat, realpath }))) return node.cp(from, to, options);
+}
+
 async function realpath(file, options) {
   const [name, plain] = [pathOf(file), optionsOf(options)];
   if (isMissing(name, plain)) return node.realpath(file, options);
@@ -322,7 +327,7 @@ async function isRemoved(name, { force, recursive }) {
 }
 
 // Made by Node. Each name stands here, because Node finds the names of a module in its text.
-const { constants, cp, glob, lchmod, mkdtempDisposable, watch } = node;
+const { constants, glob, lchmod, mkdtempDisposable, watch } = node;
 
 module.exports = {
   access,
@@ -330,6 +335,7 @@ module.exports = {
   chmod,
   chown,
   copyFile,
+  cp,
   link,
   lstat,
   lchown,
@@ -353,7 +359,6 @@ module.exports = {
   utimes,
   writeFile,
   constants,
-  cp,
   lchmod,
   watch,
 };

@@ -84,6 +84,7 @@ const appendFile = onEither('appendFile', nothing);
 const chmod = onName('chmod', nothing);
 const chown = onName('chown', nothing);
 const copyFile = onName('copyFile', nothing);
+const cp = onName('cp', value);
 const fchmod = onFile('fchmod', 'chmod', nothing);
 const fchown = onFile('fchown', 'chown', nothing);
 const fdatasync = onFile('fdatasync', 'datasync', nothing);
@@ -124,6 +125,7 @@ module.exports = {
   chown,
   close,
   copyFile,
+  cp,
   fchmod,
   fchown,
   fdatasync,

@@ -6,9 +6,13 @@ use laio::ops::{Close, Entries, FileType, Name, Open, OpenFile, ReadDir};
 use laio::{BackendKind, Context, Options, Outcome as Submitted, Proactor};
 use napi::{Env, Result};
 use napi_derive::napi;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Reads all entries. The bytes of the answer are the number of entries (32 bits), their types as Node
 /// numbers them (a byte each), and their names with zero bytes between them. As libuv does, it sorts the
@@ -52,6 +56,14 @@ fn list_here(directory: &OpenFile) -> io::Result<Listing> {
     let mut here = Here::new()?;
     while here.read(directory, &mut listing)? {}
     Ok(listing)
+}
+
+/// The names in a directory, read on the calling thread.
+pub(crate) fn names_here(path: &Path) -> io::Result<Vec<OsString>> {
+    let directory = OwnedFd::from(File::open(path)?);
+    let Listing { names, found } = list_here(&directory.into())?;
+    let name = |(place, _): (Range<usize>, u8)| OsStr::from_bytes(&names[place]).to_owned();
+    Ok(found.into_iter().map(name).collect())
 }
 
 /// Reads the next entries of an open directory, in its order: none at its end.

@@ -9,6 +9,7 @@
 mod answer;
 mod attributes;
 mod copy;
+mod copy_tree;
 mod directory;
 mod engine;
 mod files;

@@ -41,6 +41,7 @@ const cases = {
   chmod: [['file', 0o600], ['absent', 0o600]],
   chown: [['file', -1, -1], ['absent', 1, 1]],
   copyFile: [['file', 'copy'], ['file', 'file', 1], ['absent', 'copy']],
+  cp: [['file', 'copy'], ['dir', 'copy'], ['dir', 'copy', { recursive: true }], ['absent', 'copy'], [7, 'copy']],
   lchown: [['link', -1, -1]],
   link: [['file', 'other'], ['file', 'dir']],
   lstat: [['link'], ['absent'], ['link', { bigint: true }]],
