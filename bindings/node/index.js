@@ -4,7 +4,7 @@
 
 const promises = require('./promises.js');
 const { engine, scratch } = require('./lib/engine.js');
-const { pathOf, optionsOf, decoded } = require('./lib/arguments.js');
+const { pathOf, optionsOf, decoded, decodedOwn } = require('./lib/arguments.js');
 const { coded, failure } = require('./lib/errors.js');
 const { makeStats } = require('./lib/stats.js');
 const { readRanges } = require('./lib/ranges.js');
@@ -19,7 +19,7 @@ function tryReadFile(file, options) {
   if (answer === EAGAIN) return undefined;
   const value = succeeded(answer, 'open', name);
   if (typeof value === 'number') return decoded(scratch.subarray(0, value), encoding);
-  if (value instanceof Uint8Array) return decoded(value, encoding);
+  if (value instanceof Uint8Array) return decodedOwn(value, encoding);
   // An open file whose size is not known, or whose first read has failed.
   engine.close(value.fd);
   return undefined;

@@ -5,10 +5,13 @@
 const { randomBytes } = require('node:crypto');
 const node = require('node:fs/promises');
 const directory = require('./lib/directory.js');
+const { copyTree } = require('./lib/copied_tree.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
+const { openDirectory } = require('./lib/opened_directory.js');
 const { engine, scratch, place, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
-const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
+const { decoded, decodedOwn, optionsOf, pathOf } = require('./lib/arguments.js');
+const { flagsOf, modeOf, isWhole, isId, timeOf } = require('./lib/arguments.js');
 const { checkAborted, failure, refuse } = require('./lib/errors.js');
 const { makeStats, makeFsStats } = require('./lib/stats.js');
 
@@ -50,7 +53,8 @@ async function readSmall(name, { encoding, signal }) {
   const answer = place(name) ? engine.readFilePlaced() : engine.readFile(name);
   const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
   // Before anything is awaited: the next call uses the scratch memory.
-  if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
+  if (typeof value === 'number') return decoded(bytesOf(value), encoding);
+  if (value instanceof Uint8Array) return decodedOwn(value, encoding);
   return new FileHandle(value);
 }
 
@@ -120,6 +124,15 @@ async function readdir(file, options) {
     !plain?.recursive || (typeof name === 'string' && [undefined, 'utf8'].includes(plain.encoding));
   if (isMissing(name, plain) || !isPlain) return node.readdir(file, options);
   return directory.read(name, plain, { stat, lstat });
+}
+
+async function opendir(file, options) {
+  const [name, plain] = [pathOf(file), optionsOf(options)];
+  const { bufferSize = 1, recursive } = plain ?? {};
+  // Node opens the directories below with calls that block.
+  const isPlain = !recursive && isWhole(bufferSize, 1, 2 ** 32 - 1);
+  if (isMissing(name, plain) || !isPlain) return node.opendir(file, options);
+  return openDirectory(name, plain);
 }
 
 async function mkdir(file, options) {
@@ -253,6 +266,10 @@ async function copyFile(from, to, mode) {
   await settle(engine.copyFile(...names, mode ?? 0), 'copyfile', ...names);
 }
 
+async function cp(from, to, options) {
+  if (!(await copyTree(from, to, options, { lstat, realpath }))) return node.cp(from, to, options);
+}
+
 async function realpath(file, options) {
   const [name, plain] = [pathOf(file), optionsOf(options)];
   if (isMissing(name, plain)) return node.realpath(file, options);
@@ -310,7 +327,7 @@ async function isRemoved(name, { force, recursive }) {
 }
 
 // Made by Node. Each name stands here, because Node finds the names of a module in its text.
-const { constants, cp, glob, lchmod, mkdtempDisposable, opendir, watch } = node;
+const { constants, glob, lchmod, mkdtempDisposable, watch } = node;
 
 module.exports = {
   access,
@@ -318,6 +335,7 @@ module.exports = {
   chmod,
   chown,
   copyFile,
+  cp,
   link,
   lstat,
   lchown,
@@ -325,6 +343,7 @@ module.exports = {
   mkdir,
   mkdtemp,
   open,
+  opendir,
   readFile,
   readdir,
   readlink,
@@ -340,9 +359,7 @@ module.exports = {
   utimes,
   writeFile,
   constants,
-  cp,
   lchmod,
-  opendir,
   watch,
 };
 // Not in each release of Node.

@@ -4,6 +4,7 @@
 // usage: node bench/run.js [directory on a disk]
 
 const { execFileSync, spawn } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
@@ -37,7 +38,7 @@ async function compare(title, count, { sync, promises }, prepare = () => {}) {
   const times = subjects.map(() => []);
   for (let round = -1; round < ROUNDS; round++) {
     for (const [i, [, measure]] of subjects.entries()) {
-      prepare();
+      await prepare();
       const took = await measure();
       // The first round warms up.
       if (round >= 0) times[i].push(took);
@@ -100,12 +101,16 @@ async function cold() {
   const files = Array.from({ length: 1000 }, (_, i) => path.join(many, `${i}`));
   for (const name of files) fs.writeFileSync(name, Buffer.alloc(4 * PAGE, 'x'));
   execFileSync('sync', ['-f', many]);
-  const drop = () =>
-    execFileSync('sh', [
-      '-c',
-      'for f in "$0"/*; do dd if="$f" iflag=nocache count=0 status=none; done',
-      many,
-    ]);
+  // A process that is there from the start: after a fork each page that this one writes to is copied.
+  const loop = `while read -r line; do
+    for f in "$0"/*; do dd if="$f" iflag=nocache count=0 status=none; done; echo
+  done`;
+  const dropper = spawn('sh', ['-c', loop, many], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const drop = async () => {
+    const dropped = once(dropper.stdout, 'data');
+    dropper.stdin.write('drop\n');
+    await dropped;
+  };
   const readAll = async (p) => {
     const left = [...files];
     const read = async () => {
@@ -114,6 +119,7 @@ async function cold() {
     await Promise.all(Array.from({ length: 64 }, read));
   };
   await compare('1,000 cold files, 64 at a time', 1, { promises: readAll }, drop);
+  dropper.stdin.end();
 }
 
 /** The slowest of 1,000 cached reads, beside eight reads that take 100 ms each. */

@@ -1,8 +1,8 @@
 'use strict';
 // Requests per second of processor time of a static handler: laio's in Express, in Fastify and in `http`, against
 // express.static and @fastify/static. Each server is a process of its own; rounds are interleaved, medians.
-// Build the addon with `./build --release`, and install the others where Node finds them.
-// usage: NODE_PATH=node_modules node bench/static.js
+// `bench/static` installs the others and runs this.
+// usage: bench/static
 
 const { fork } = require('node:child_process');
 const { once } = require('node:events');

@@ -67,7 +67,12 @@ function optionsOf(options) {
   return options;
 }
 
-/** Bytes as Node returns them: text in an encoding, or a buffer of their own. */
+/** Bytes as Node returns them: text in an encoding, or the buffer, which nothing else uses. */
+function decodedOwn(bytes, encoding) {
+  return encoding && encoding !== 'buffer' ? bytes.toString(encoding) : bytes;
+}
+
+/** The same of memory that the next call uses. */
 function decoded(bytes, encoding) {
   if (encoding && encoding !== 'buffer') return bytes.toString(encoding);
   const copy = Buffer.allocUnsafeSlow(bytes.length);
@@ -75,4 +80,4 @@ function decoded(bytes, encoding) {
   return copy;
 }
 
-module.exports = { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded };
+module.exports = { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded, decodedOwn };

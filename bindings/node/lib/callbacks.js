@@ -84,6 +84,7 @@ const appendFile = onEither('appendFile', nothing);
 const chmod = onName('chmod', nothing);
 const chown = onName('chown', nothing);
 const copyFile = onName('copyFile', nothing);
+const cp = onName('cp', value);
 const fchmod = onFile('fchmod', 'chmod', nothing);
 const fchown = onFile('fchown', 'chown', nothing);
 const fdatasync = onFile('fdatasync', 'datasync', nothing);
@@ -97,6 +98,7 @@ const lstat = onName('lstat', value);
 const lutimes = onName('lutimes', nothing);
 const mkdir = onName('mkdir', ifAny);
 const mkdtemp = onName('mkdtemp', value);
+const opendir = onName('opendir', value);
 const read = onFile('read', 'read', ({ bytesRead, buffer }) => [bytesRead, buffer]);
 const readFile = onEither('readFile', value);
 const readdir = onName('readdir', value);
@@ -123,6 +125,7 @@ module.exports = {
   chown,
   close,
   copyFile,
+  cp,
   fchmod,
   fchown,
   fdatasync,
@@ -137,6 +140,7 @@ module.exports = {
   mkdir,
   mkdtemp,
   open,
+  opendir,
   read,
   readFile,
   readdir,

@@ -5,6 +5,9 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { engine, scratch, isDone, paced, settle, bytesOf } = require('./engine.js');
 
+// Each directory that is read has an open descriptor.
+const MOST_TOGETHER = 32;
+
 const { UV_DIRENT_UNKNOWN, UV_DIRENT_DIR, UV_DIRENT_LINK } = fs.constants;
 const TYPES = [
   ['isFile', fs.constants.UV_DIRENT_FILE],
@@ -19,11 +22,16 @@ const TYPES = [
 /** The names of a directory, and a function for the type of each. */
 async function list(directory, encoding = 'utf8') {
   const answer = engine.readdir(directory);
-  const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'scandir', directory));
+  return paced(unpack(isDone(answer) ? answer : await settle(answer, 'scandir', directory), encoding));
+}
+
+/** The names and types in an answer, before anything is awaited: the next call uses the scratch memory. */
+function unpack(answer, encoding) {
+  const bytes = bytesOf(answer);
   const count = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, IS_LITTLE);
   const types = Uint8Array.prototype.slice.call(bytes, 4, 4 + count);
   const text = bytes.subarray(4 + count);
-  return paced({ names: count === 0 ? [] : split(text, encoding), types });
+  return { names: count === 0 ? [] : split(text, encoding), types };
 }
 
 const IS_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
@@ -65,31 +73,46 @@ async function read(directory, { encoding, withFileTypes, recursive }, calls) {
   return withFileTypes ? entries(directory, listed, calls.lstat) : listed.names;
 }
 
-// In the order of Node.
+// In the order of Node. A name has no part that `path.join` would change, so it is only put behind the others.
 async function readTree(root, withFileTypes, calls) {
   const found = [];
-  const queue = [[root, await list(root)]];
+  const queue = [{ above: '', listed: await list(root) }];
   while (queue.length > 0) {
-    const [directory, listed] = queue.pop();
+    const { above, listed } = queue.pop();
+    const directory = path.join(root, above);
     const made = withFileTypes && (await entries(directory, listed, calls.lstat));
-    for (let i = 0; i < listed.names.length; i++) {
-      const below = path.join(directory, listed.names[i]);
-      found.push(withFileTypes ? made[i] : path.relative(root, below));
+    const entered = [];
+    for (const [i, name] of listed.names.entries()) {
+      const below = above === '' ? name : `${above}/${name}`;
+      found.push(withFileTypes ? made[i] : below);
       const enters = withFileTypes
         ? made[i].isDirectory()
-        : await leadsToDirectory(below, listed.types[i], calls);
-      if (enters) queue.push([below, await list(below)]);
+        : await leadsToDirectory(directory, name, listed.types[i], calls);
+      if (enters) entered.push(below);
     }
+    await listAll(root, entered, queue);
   }
   return found;
 }
 
-async function leadsToDirectory(name, type, { stat }) {
+/** Reads directories together, and appends them in their order. Throws the first error in this order. */
+async function listAll(root, entered, queue) {
+  for (let i = 0; i < entered.length; i += MOST_TOGETHER) {
+    const some = entered.slice(i, i + MOST_TOGETHER);
+    const outcomes = await Promise.allSettled(some.map((above) => list(path.join(root, above))));
+    for (const [j, { reason, value }] of outcomes.entries()) {
+      if (reason !== undefined) throw reason;
+      queue.push({ above: some[j], listed: value });
+    }
+  }
+}
+
+async function leadsToDirectory(directory, name, type, { stat }) {
   if (type !== UV_DIRENT_LINK && type !== UV_DIRENT_UNKNOWN) return type === UV_DIRENT_DIR;
-  return stat(name).then(
+  return stat(path.join(directory, name)).then(
     (stats) => stats.isDirectory(),
     () => false,
   );
 }
 
-module.exports = { read };
+module.exports = { read, unpack };

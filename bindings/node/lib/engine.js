@@ -94,4 +94,4 @@ function settle(answer, syscall, path, dest, signal) {
 /** The bytes of an answer: in the scratch memory, if it is their number. */
 const bytesOf = (value) => (typeof value === 'number' ? scratch.subarray(0, value) : value);
 
-module.exports = { engine, scratch, place, isDone, paced, settle, bytesOf };
+module.exports = { LOWEST_ERROR, engine, scratch, place, isDone, paced, settle, bytesOf };

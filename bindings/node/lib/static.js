@@ -2,6 +2,7 @@
 // Answers requests with the files below a directory, as `laio serve` does: the addon decides, and JavaScript sends.
 
 const { statSync } = require('node:fs');
+const { ServerResponse } = require('node:http');
 const { engine, scratch, isDone, settle, bytesOf } = require('./engine.js');
 const { pathOf } = require('./arguments.js');
 const { coded, failure } = require('./errors.js');
@@ -12,6 +13,8 @@ const PIECE = 128 * 1024;
 // A body up to this size, in bytes, is sent as text: Node then makes one piece of it and the head.
 const TEXT_MAX = 12 * 1024;
 const NONE = -1;
+// Pieces of memory that are kept.
+const MOST_SPARES = 16;
 // The fields on which a response depends.
 const FIELDS = [
   'accept',
@@ -116,22 +119,36 @@ async function sendFile({ fd, parts, body }, response) {
 
 async function sendRange(fd, begin, end, response, isLast) {
   for (let position = begin; position < end && !response.destroyed; ) {
-    const memory = Buffer.allocUnsafeSlow(Math.min(PIECE, end - position));
-    const answer = engine.read(fd, memory, position);
+    const memory = spares.pop() ?? Buffer.allocUnsafeSlow(PIECE);
+    const answer = engine.read(fd, memory.subarray(0, Math.min(PIECE, end - position)), position);
     const bytes = isDone(answer) ? memory.subarray(0, answer) : await settle(answer, 'read');
     if (bytes.length === 0) throw new Error('the file became shorter while it was sent');
     position += bytes.length;
-    await send(response, bytes, isLast && position === end);
+    await send(response, bytes, isLast && position === end, () => keep(memory, response));
   }
 }
 
-/** Sends bytes. Waits until the client has taken enough of them or is gone, unless they are the last ones. */
-function send(response, bytes, isLast) {
+// Memory that was sent, for the next piece: new memory is zeroed by the kernel, page by page.
+const spares = [];
+const { write, end } = ServerResponse.prototype;
+
+/** Keeps memory, unless something before the response (a cache, a compressor) may have kept it. */
+function keep(memory, response) {
+  const isPlain = response.write === write && response.end === end;
+  if (isPlain && spares.length < MOST_SPARES) spares.push(memory);
+}
+
+/**
+ * Sends bytes. Waits until the client has taken enough of them or is gone, unless they are the last ones.
+ * `sent` is called when their memory is free again, but perhaps never if the client is gone.
+ */
+function send(response, bytes, isLast, sent) {
+  const written = sent && ((error) => !error && sent());
   if (isLast) {
-    response.end(bytes);
+    response.end(bytes, written);
     return undefined;
   }
-  if (response.write(bytes) || response.destroyed) return undefined;
+  if (response.write(bytes, written) || response.destroyed) return undefined;
   return new Promise((resolve) => {
     const done = () => {
       response.off('drain', done).off('close', done);

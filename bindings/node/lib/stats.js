@@ -71,17 +71,25 @@ function makeStats(answer, bigint) {
   return new BigIntStats();
 }
 
-const FS_FIELDS = ['type', 'bsize', 'blocks', 'bfree', 'bavail', 'files', 'ffree'];
+const FS_FIELDS = ['type', 'bsize', 'frsize', 'blocks', 'bfree', 'bavail', 'files', 'ffree'];
 const fsFields = new BigUint64Array(scratch.buffer, scratch.byteOffset, FS_FIELDS.length);
 let fsPrototype;
+let hasFragments;
 
 /** The object for the status of a file system, as `makeStats`. */
 function makeFsStats(answer, bigint) {
   if (typeof answer !== 'number') scratch.set(answer);
-  // Node does not export its class.
-  fsPrototype ??= Object.getPrototypeOf(fs.statfsSync('/'));
+  if (fsPrototype === undefined) {
+    // Node does not export its class. Only newer releases have `frsize`.
+    const example = fs.statfsSync('/');
+    fsPrototype = Object.getPrototypeOf(example);
+    hasFragments = 'frsize' in example;
+  }
   const stats = Object.create(fsPrototype);
-  for (const [i, name] of FS_FIELDS.entries()) stats[name] = bigint ? fsFields[i] : Number(fsFields[i]);
+  for (const [i, name] of FS_FIELDS.entries()) {
+    if (name === 'frsize' && !hasFragments) continue;
+    stats[name] = bigint ? fsFields[i] : Number(fsFields[i]);
+  }
   return stats;
 }
 

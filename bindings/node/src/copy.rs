@@ -3,8 +3,8 @@
 use crate::answer::{Outcome, Value};
 use laio::Proactor;
 use laio::ops::{
-    CopyRange, FileStatus, Name, Open, OpenFile, Reflink, SendFile, SetMode, StatFile, Truncate,
-    Unlink,
+    CopyRange, FileStatus, Name, Open, OpenFile, Reflink, SendFile, SetMode, StatFile,
+    StatFileSystem, Truncate, Unlink,
 };
 use std::ffi::CString;
 use std::io;
@@ -15,6 +15,9 @@ const EXCLUSIVE: u32 = 1;
 const CLONE: u32 = 2;
 /// They must.
 const CLONE_ONLY: u32 = 4;
+
+/// What `statfs` says of CIFS.
+const CIFS: u64 = 0xff53_4d42;
 
 /// The most that a call copies, in bytes.
 const PIECE: usize = 1 << 30;
@@ -57,9 +60,18 @@ async fn fill(
     if (found.device(), found.inode()) == (status.device(), status.inode()) {
         return Ok(());
     }
-    proactor.submit(Truncate::new(target.clone(), 0)).await?;
+    let truncated = proactor.submit(Truncate::new(target.clone(), 0)).await;
+    // As libuv: ceph-fuse refuses it for a new file that may only be read.
+    let is_new = is(&truncated, libc::EACCES) && found.size() == 0;
+    if !is_new {
+        truncated?;
+    }
     let mode = status.mode() & !libc::S_IFMT;
-    proactor.submit(SetMode::new(target.clone(), mode)).await?;
+    let set = proactor.submit(SetMode::new(target.clone(), mode)).await;
+    // As libuv: CIFS always refuses it.
+    if !(is(&set, libc::EPERM) && is_cifs(proactor, target).await) {
+        set?;
+    }
     if flags & (CLONE | CLONE_ONLY) != 0 {
         let clone = Reflink::new(source.clone(), target.clone());
         let cloned = proactor.submit(clone).await;
@@ -68,6 +80,15 @@ async fn fill(
         }
     }
     copy_bytes(proactor, source, target, status.size()).await
+}
+
+fn is(result: &io::Result<()>, errno: i32) -> bool {
+    matches!(result, Err(error) if error.raw_os_error() == Some(errno))
+}
+
+async fn is_cifs(proactor: &'static Proactor, file: &OpenFile) -> bool {
+    let status = proactor.submit(StatFileSystem::new(file.clone())).await;
+    status.is_ok_and(|status| status.magic() == CIFS)
 }
 
 async fn copy_bytes(

@@ -1,6 +1,7 @@
 //! The engine of an environment (the main thread, or a worker): its calls in the background.
 
 use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
+use crate::spares::Spares;
 use crate::status;
 use laio::ops::{Close, FileStatus, OpenFile};
 use laio::{Operation, Options, Proactor, Rights};
@@ -17,9 +18,6 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Memory up to this size is kept for the next read or write, in bytes.
-const SPARE_MAX: usize = 1024 * 1024;
-
 thread_local! {
     /// The engine of the environment that runs on this thread.
     static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
@@ -33,7 +31,7 @@ pub(crate) struct Engine {
     /// The open files of the environment, by the numbers of their descriptors.
     files: RefCell<HashMap<RawFd, OpenFile>>,
     last: Cell<i64>,
-    spare: Cell<Vec<u8>>,
+    spares: RefCell<Spares>,
     /// Memory that JavaScript uses only for names and answers: it stays where it is.
     scratch: RefCell<Buffer>,
     woken: Arc<Woken>,
@@ -80,7 +78,7 @@ pub fn start(env: Env, scratch: Buffer, wake: Function<'_, (), ()>) -> Result<()
         tasks: RefCell::default(),
         files: RefCell::default(),
         last: Cell::new(LOWEST_ERROR),
-        spare: Cell::default(),
+        spares: RefCell::default(),
         scratch: RefCell::new(scratch),
         woken: Arc::new(Woken {
             numbers: Mutex::default(),
@@ -236,7 +234,7 @@ impl Engine {
         Ok(Either3::A(number as f64))
     }
 
-    fn answer(&self, env: Env, outcome: Outcome, memory: Memory<'_>) -> Result<Answer> {
+    pub(crate) fn answer(&self, env: Env, outcome: Outcome, memory: Memory<'_>) -> Result<Answer> {
         match outcome {
             Ok(Value::Number(number)) => Ok(Either3::A(number)),
             Ok(Value::Bytes(bytes)) => {
@@ -312,17 +310,14 @@ impl Engine {
 
     /// Empty memory with at least this capacity.
     pub(crate) fn memory(&self, capacity: usize) -> Vec<u8> {
-        let mut memory = self.spare.take();
-        memory.clear();
+        let mut memory = self.spares.borrow_mut().take();
         memory.reserve(capacity);
         memory
     }
 
-    /// Keeps memory for the next call.
+    /// Keeps memory for a later call.
     pub(crate) fn recycle(&self, memory: Vec<u8>) {
-        if memory.capacity() <= SPARE_MAX {
-            self.spare.set(memory);
-        }
+        self.spares.borrow_mut().keep(memory);
     }
 }
 

@@ -9,6 +9,7 @@
 mod answer;
 mod attributes;
 mod copy;
+mod copy_tree;
 mod directory;
 mod engine;
 mod files;
@@ -16,6 +17,7 @@ mod names;
 mod path;
 mod places;
 mod responses;
+mod spares;
 mod stalls;
 mod status;
 mod whole;

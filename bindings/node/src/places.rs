@@ -38,7 +38,7 @@ async fn resolve(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome
     Ok(Value::Bytes(path))
 }
 
-/// Reads the status of a file system: seven numbers of 64 bits, in the order of Node's own binding.
+/// Reads the status of a file system: eight numbers of 64 bits, in the order of `statfs`.
 #[napi]
 pub fn statfs(env: Env, path: Path<'_>) -> Result<Answer> {
     let engine = engine()?;
@@ -56,6 +56,7 @@ async fn measure(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome
     let fields = [
         status.magic(),
         status.block_size(),
+        status.fragment_size(),
         status.blocks(),
         status.free_blocks(),
         status.available_blocks(),

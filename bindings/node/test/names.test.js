@@ -2,11 +2,12 @@
 // Each call on a name gives the result, the error and the files that Node's own gives.
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { test } = require('node:test');
 const { pathToFileURL } = require('node:url');
-const { directory, laio, node, same } = require('./both.js');
+const { directory, laio, node, outcome, plain, same } = require('./both.js');
 
 /** `what` is the text of the call. */
 function prepare(what) {
@@ -120,7 +121,48 @@ const calls = {
       await p.readdir(Buffer.from('.'), { encoding: 'buffer', withFileTypes: true })
     ),
     (p) => p.readdir('.', 'nonsense'),
+    ...[false, true].map((withFileTypes) => async (p) => {
+      for (let i = 0; i < 40; i++) fs.mkdirSync(`dir/${i}/${i}`, { recursive: true });
+      return p.readdir('./dir/../dir/', { recursive: true, withFileTypes });
+    }),
     (p) => p.readdir('file', { recursive: true }),
+  ],
+  opendir: [
+    ...each((p, f) => p.opendir(f).then(read)),
+    ...['.', Buffer.from('.'), 'dirlink/', './dir'].flatMap((f) =>
+      [undefined, null, 'buffer', { encoding: 'hex' }, { bufferSize: 1 }, { recursive: true }].map(
+        (options) => (p) => p.opendir(f, options).then(read),
+      ),
+    ),
+    (p) => p.opendir('.', 'nonsense'),
+    async (p) => {
+      for (let i = 0; i < 1500; i++) fs.writeFileSync(`dir/a-long-name-${i}`, '');
+      return (await p.opendir('dir').then(read)).found;
+    },
+    async (p) => {
+      const directory = await p.opendir('dir');
+      const [first, second] = await Promise.all([directory.read(), directory.read()]);
+      const third = await new Promise((resolve) => directory.read((error, entry) => resolve([error, entry])));
+      await directory.close();
+      const errors = [directory.close(), outcome(() => directory.read()), outcome(() => directory.readSync())];
+      return { found: byName([first, second]), third, errors: await Promise.allSettled(errors).then(plain) };
+    },
+    async (p) => {
+      const directory = await p.opendir('dir');
+      const first = directory.read();
+      const errors = [await outcome(() => directory.readSync()), await outcome(() => directory.closeSync())];
+      const found = [await first, directory.readSync(), directory.readSync()];
+      directory.closeSync();
+      return { errors, found: byName(found), again: await outcome(() => directory.closeSync()) };
+    },
+    async (p) => {
+      const directory = await p.opendir('dir');
+      fs.rmSync('dir', { recursive: true });
+      return read(directory);
+    },
+    async (p) => {
+      for await (const entry of await p.opendir('dir')) return entry.isFile() || entry.isDirectory();
+    },
   ],
   mkdir: [
     ...each((p, f) => p.mkdir(f)),
@@ -219,6 +261,52 @@ const calls = {
     (p) => p.copyFile('large', 'file'),
     (p) => p.copyFile('/proc/self/comm', 'new'),
   ],
+  cp: [
+    ...each((p, f) => p.cp(f, 'new').then(relink)),
+    ...each((p, f) => p.cp(f, 'new', { recursive: true }).then(relink)),
+    ...['new', 'new/', './new/a/b', 'dir', 'dir/below/new', 'dirlink/new', 'file', 'file/x', 'dir/../new'].map(
+      (to) => (p) => p.cp('dir', to, { recursive: true }).then(relink),
+    ),
+    ...['dir/', './dir/.', 'dirlink', 'dirlink/', Buffer.from('dir'), pathToFileURL('dir')].map(
+      (from) => (p) => p.cp(from, 'new', { recursive: true }).then(relink),
+    ),
+    ...[
+      { force: false },
+      { errorOnExist: true },
+      { errorOnExist: true, force: false },
+      { verbatimSymlinks: true },
+      { dereference: true },
+      { dereference: true, verbatimSymlinks: true },
+      { filter: (from) => !from.endsWith('b') },
+      { mode: 1 },
+      { mode: 'x' },
+      { force: 1 },
+    ].flatMap((options) =>
+      ['new', 'other'].map((to) => async (p) => {
+        fs.mkdirSync('other/below', { recursive: true });
+        fs.writeFileSync('other/a', 'another');
+        filled();
+        await p.cp('dir', to, { recursive: true, ...options }).finally(relink);
+      }),
+    ),
+    async (p) => {
+      fs.utimesSync('dir/a', 1, 2);
+      await p.cp('dir', 'new', { recursive: true, preserveTimestamps: true });
+      return fs.statSync('new/a').mtimeMs;
+    },
+    async (p) => {
+      filled();
+      execFileSync('mkfifo', ['dir/below/pipe']);
+      await p.cp('dir', 'new', { recursive: true }).catch(({ code }) => assert.equal(code, 'ERR_FS_CP_FIFO_PIPE'));
+      fs.rmSync('dir/below/pipe');
+      return relink();
+    },
+    async (p) => {
+      filled();
+      fs.mkdirSync(Buffer.concat([Buffer.from('dir/'), strange()]));
+      return p.cp('dir', 'new', { recursive: true }).then(relink);
+    },
+  ],
   realpath: [
     ...each((p, f) => p.realpath(f).then(within)),
     ...['.', '..', 'dir/below/../below', 'dirlink/a', 'ümlaut'].map((f) => (p) => p.realpath(f).then(within)),
@@ -300,6 +388,42 @@ const calls = {
 
 function each(call) {
   return names.map((file) => named(`${call} of ${file}`, (promises) => call(promises, file)));
+}
+
+/** More to copy: links of all kinds, and modes. */
+function filled() {
+  const links = { up: '../file', deep: 'below/../a', none: 'absent/./x/', full: '/etc/hostname', down: 'below' };
+  for (const [name, target] of Object.entries(links)) fs.symlinkSync(target, `dir/${name}`);
+  fs.writeFileSync('dir/program', Buffer.alloc(70_000, 'program'));
+  fs.chmodSync('dir/program', 0o751);
+  fs.chmodSync('dir/below', 0o1710);
+}
+
+/** Makes absolute links relative, so that they are the same in each directory of the test. */
+function relinkBelow(directory) {
+  for (const entry of fs.readdirSync(directory, { withFileTypes: true })) {
+    const name = `${directory}/${entry.name}`;
+    if (entry.isDirectory() && fs.existsSync(name)) relinkBelow(name);
+    if (!entry.isSymbolicLink()) continue;
+    const target = fs.readlinkSync(name);
+    if (!target.startsWith(process.cwd())) continue;
+    fs.unlinkSync(name);
+    fs.symlinkSync(`absolute:${within(target)}`, name);
+  }
+}
+
+const relink = () => relinkBelow('.');
+
+/** All entries of an open directory, which may be in any order. */
+async function read(directory) {
+  const found = [];
+  for await (const entry of directory) found.push(entry);
+  return { path: directory.path, isDir: directory instanceof fs.Dir, found: byName(found) };
+}
+
+function byName(entries) {
+  const text = (entry) => JSON.stringify(entry?.name ?? null);
+  return entries.map(plain).sort((a, b) => (text(a) < text(b) ? -1 : 1));
 }
 
 /** A path as seen from the directory of the test. */

@@ -161,6 +161,33 @@ test('a client that leaves ends the reading, and closes the file', async (t) => 
   assert.equal(open(), 0);
 });
 
+test('many responses at the same time', async (t) => {
+  const root = site(t);
+  const bodies = Array.from({ length: 8 }, (_, i) => Buffer.alloc(20_000 + 50_000 * i, `${i}.`));
+  for (const [i, body] of bodies.entries()) fs.writeFileSync(`${root}/${i}`, body);
+  const port = await listen(t, staticFiles(root));
+  const got = await Promise.all(Array.from({ length: 160 }, (_, i) => get(port, `/${i % 8}`)));
+  for (const [i, { body }] of got.entries()) assert.ok(body.equals(bodies[i % 8]), `response ${i}`);
+});
+
+test('a middleware may keep what is sent', async (t) => {
+  const root = site(t);
+  const bodies = ['a', 'b', 'c'].map((letter) => Buffer.alloc(100_000, letter));
+  for (const [i, body] of bodies.entries()) fs.writeFileSync(`${root}/${i}`, body);
+  const files = staticFiles(root);
+  const kept = [];
+  const port = await listen(t, (request, response) => {
+    const { end } = response;
+    response.end = (chunk, ...more) => {
+      kept.push(chunk);
+      return end.call(response, chunk, ...more);
+    };
+    files(request, response);
+  });
+  for (const i of bodies.keys()) await get(port, `/${i}`);
+  for (const [i, body] of bodies.entries()) assert.ok(kept[i].equals(body));
+});
+
 const installed = (name) => {
   try {
     return require(name);
