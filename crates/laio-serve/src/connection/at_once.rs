@@ -139,13 +139,7 @@ impl Connection {
         let (body, flags) = match body {
             Body::Nothing => (None, followed.flags()),
             Body::File(Contents::Memory(bytes), range) if range.len() == bytes.len() as u64 => {
-                let length = output.bytes.len() + bytes.len();
-                let both = (std::mem::take(&mut output.bytes), bytes);
-                let send = SendVectored::new(socket.clone(), both);
-                let send = send.flags(followed.flags().bits() as i32);
-                let sending = services.contexts.submit(IoStep::Send, send);
-                output.bytes = poll_send(context, Sending::WithBody(sending), length, None)?;
-                return Ok(());
+                return self.send_with_body(context, socket, output, bytes, followed);
             }
             Body::File(contents, range) if is_resident(services, &contents, range) => {
                 (Some((contents, range)), SendFlags::MORE)
@@ -155,9 +149,15 @@ impl Connection {
         let length = output.bytes.len();
         let bytes = std::mem::take(&mut output.bytes);
         let send = Send::new(socket.clone(), bytes).flags(flags.bits() as i32);
-        let sending = services.contexts.submit(IoStep::Send, send);
-        let follows = body.as_ref().map(|(contents, range)| (contents, *range));
-        output.bytes = poll_send(context, Sending::Alone(sending), length, follows)?;
+        let mut sending = services.contexts.submit(IoStep::Send, send);
+        let Poll::Ready((result, bytes)) = Pin::new(&mut sending).poll(context) else {
+            let body = body.map_or(Body::Nothing, |(contents, range)| {
+                Body::File(contents, range)
+            });
+            return Err(Rest::Sending(Sending::Alone(sending), length, body).into());
+        };
+        output.bytes = bytes;
+        whole(result, length)?;
         let Some((contents, range)) = body else {
             return Ok(());
         };
@@ -167,6 +167,28 @@ impl Connection {
         }
         let rest = ByteRange { start, ..range };
         Err(Rest::Full(Body::File(contents, rest)).into())
+    }
+
+    /// Sends the output and a body that is cached in memory, as far as that takes no wait.
+    fn send_with_body(
+        &self,
+        context: &mut Context<'_>,
+        socket: &Descriptor,
+        output: &mut Output,
+        body: Rc<[u8]>,
+        followed: Followed,
+    ) -> Result<(), NotSent> {
+        let length = output.bytes.len() + body.len();
+        let both = (std::mem::take(&mut output.bytes), body);
+        let send = SendVectored::new(socket.clone(), both);
+        let send = send.flags(followed.flags().bits() as i32);
+        let mut sending = self.services.contexts.submit(IoStep::Send, send);
+        let Poll::Ready((result, both)) = Pin::new(&mut sending).poll(context) else {
+            let rest = Rest::Sending(Sending::WithBody(sending), length, Body::Nothing);
+            return Err(rest.into());
+        };
+        output.bytes = both.0;
+        Ok(whole(result, length)?)
     }
 
     /// Removes an answered request from the input.
@@ -241,21 +263,4 @@ impl From<io::Error> for NotSent {
     fn from(error: io::Error) -> NotSent {
         NotSent::Failed(error)
     }
-}
-
-/// Returns the buffer of a send that does not block. `body` follows what is sent.
-fn poll_send(
-    context: &mut Context<'_>,
-    mut sending: Sending,
-    length: usize,
-    body: Option<(&Contents, ByteRange)>,
-) -> Result<Vec<u8>, NotSent> {
-    let Poll::Ready((result, bytes)) = Pin::new(&mut sending).poll(context) else {
-        let body = body.map_or(Body::Nothing, |(contents, range)| {
-            Body::File(contents.clone(), range)
-        });
-        return Err(Rest::Sending(sending, length, body).into());
-    };
-    whole(result, length)?;
-    Ok(bytes)
 }
