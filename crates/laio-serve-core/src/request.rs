@@ -19,7 +19,7 @@ pub mod listing;
 pub mod lookup;
 pub mod open;
 pub mod pace;
-mod page_cache;
+pub mod page_cache;
 pub mod pages;
 pub mod receive;
 pub mod redirect_to_https;

@@ -42,6 +42,9 @@ impl Memory {
     pub const SHORT_RESPONSE: usize = 4 << 10;
     /// Bytes of the largest file that such a response has.
     pub const SHORT_BODY: usize = 2 << 10;
+    /// Bytes of the largest file that is copied behind its head: that costs no more than a send of two
+    /// buffers.
+    pub const COPIED_BODY: usize = 8 << 10;
     /// Bytes of the smallest piece of a response, if more is left of it.
     pub const PIECE_MIN: usize = 4 << 10;
     /// Bytes of the first piece of a response of HTTP/3, whose flow-control window is not known.

@@ -31,10 +31,7 @@ pub(crate) async fn send_from_page_cache(
     contents: &Contents,
     range: ByteRange,
 ) -> io::Result<(Vec<u8>, u64)> {
-    // Direct reads do not fill the page cache.
-    let elsewhere = services.contexts.sync || services.contexts.reads_directly;
-    let cannot = elsewhere || services.contexts.cannot_transfer.get();
-    if services.io.transfer != Transfer::PageCache || cannot {
+    if !uses_page_cache(services) {
         return Ok((out, 0));
     }
     let Some(socket) = stream.plain() else {
@@ -67,6 +64,61 @@ pub(crate) async fn send_from_page_cache(
         part.loaded = Some((end, now));
     }
     send_part(services, stream, socket, file, out, &part, range).await
+}
+
+/// Whether [`send_resident`] may send a range: all of it was in the page cache a moment ago, and it is so
+/// short that other tasks need not run before its end.
+pub fn is_resident(services: &Services, contents: &Contents, range: ByteRange) -> bool {
+    let Contents::Open(open) = contents else {
+        return false;
+    };
+    let lengths = Limits::SENDFILE_FROM..=Limits::SENDFILE_BYTES_BEFORE_YIELD;
+    uses_page_cache(services)
+        && !corks(services)
+        && lengths.contains(&range.len())
+        && open.resident(range.start, range.end, services.contexts.now()) == range.end
+}
+
+/// Sends as much of a range as the socket has space for. Returns the number of bytes: fewer than all if the
+/// client is slow, or the kernel does not have the call.
+///
+/// # Errors
+/// Like [`send_response`](super::send_response::send_response).
+pub fn send_resident(
+    services: &Services,
+    socket: &Descriptor,
+    contents: &Contents,
+    range: ByteRange,
+) -> io::Result<u64> {
+    let Contents::Open(open) = contents else {
+        return Ok(0);
+    };
+    let begun = observe::begin();
+    let _mode = NonBlocking::new(socket)?;
+    let mut offset = range.start;
+    while offset < range.end {
+        let left = (range.end - offset) as usize;
+        match sendfile(socket, &open.file, &mut offset, left) {
+            Ok(0) => return Err(shorter()),
+            Ok(_) => {}
+            Err(Errno::AGAIN) => break,
+            Err(errno) if offset == range.start && is_missing(&errno.into()) => {
+                services.contexts.cannot_transfer.set(true);
+                break;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    open.was_read(range.start, offset, services.contexts.now());
+    observe::end(Stage::Send, begun);
+    Ok(offset - range.start)
+}
+
+/// Whether files are sent from the page cache. Direct reads do not fill it.
+fn uses_page_cache(services: &Services) -> bool {
+    let contexts = &services.contexts;
+    let elsewhere = contexts.sync || contexts.reads_directly;
+    services.io.transfer == Transfer::PageCache && !elsewhere && !contexts.cannot_transfer.get()
 }
 
 /// The part of a file that the page cache holds.

@@ -40,7 +40,7 @@ impl SendDeadline {
     ///
     /// # Errors
     /// `TimedOut` if the client was too slow, or that of the socket.
-    pub(crate) async fn wait_until_writable(
+    pub async fn wait_until_writable(
         &self,
         services: &Services,
         socket: &Descriptor,

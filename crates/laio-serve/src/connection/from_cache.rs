@@ -67,9 +67,11 @@ pub(super) fn from_cache<'h>(
     );
     ctx.alt_svc = arrival.alt_svc;
     ctx.directory_answers = arrival.directory_answers;
-    if arrival.is_multiplexed {
-        ctx.inline_body = Memory::SHORT_BODY;
-    }
+    ctx.inline_body = if arrival.is_multiplexed {
+        Memory::SHORT_BODY
+    } else {
+        Memory::COPIED_BODY
+    };
     let fast = ctx.site.fast_path;
     let interim = arrival.is_multiplexed && fast.has_interim_responses;
     if !fast.admits_all || interim || ctx.route().is_some() {

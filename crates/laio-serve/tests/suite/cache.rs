@@ -93,6 +93,40 @@ fn files_are_cached() {
     }
 }
 
+/// Of each way to send a cached file: with its head, beside it, and from the page cache.
+#[test]
+fn cached_files_arrive_whole_at_a_client_that_reads_late() {
+    let files = [("copied", 1000), ("beside", 50_000), ("sendfile", 1 << 20)];
+    // More than the buffers of two sockets hold, so each way meets a full one.
+    const ROUNDS: usize = 16;
+    for backend in BACKENDS {
+        let site = TempDir::new().unwrap();
+        for (name, size) in files {
+            fs::write(site.path().join(name), contents(size, 0)).unwrap();
+        }
+        let server = Running::on(backend, site.path(), |options| options.workers = Some(1));
+        let mut client = server.connect();
+        for (name, size) in files.repeat(3) {
+            expect(
+                &mut client,
+                &format!("/{name}"),
+                Some(&contents(size, 0)),
+                name,
+            );
+        }
+        let requests = files.repeat(ROUNDS);
+        let one = |(name, _): &(&str, _)| format!("GET /{name} HTTP/1.1\r\nHost: test\r\n\r\n");
+        client.send(requests.iter().map(one).collect::<String>());
+        for (name, size) in requests {
+            let answer = client.answer(false);
+            assert_eq!(answer.status, 200, "{backend}, {name}");
+            assert!(answer.body == contents(size, 0), "{backend}, {name}");
+        }
+        drop(client);
+        assert!(server.stop().cache_hits > 0, "{backend}");
+    }
+}
+
 #[test]
 fn without_a_cache_no_file_is_cached() {
     let site = TempDir::new().unwrap();
