@@ -141,13 +141,13 @@ impl Proactor {
     }
 
     /// Makes a ring for an event loop, to which it submits reads of files that would block:
-    /// [`Submission::in_loop`].
+    /// [`Submission::in_loop`]. With [`Rights::Thread`](crate::Rights::Thread) all reads go to drivers.
     ///
     /// # Errors
     /// `EOPNOTSUPP` if the options or the back end forbid a ring; `ENOSYS`, `EPERM` and `EACCES` where
     /// io_uring is absent or forbidden; `ENOMEM` and `EMFILE` at limits.
     pub fn loop_ring(&self) -> Result<LoopRing, Errno> {
-        LoopRing::new(&self.0.options)
+        LoopRing::new(&self.0)
     }
 
     /// Returns a future that runs a function which may block, on a helper thread: for work of many calls

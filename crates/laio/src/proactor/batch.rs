@@ -46,7 +46,7 @@ impl<O: Operation + Send> Batch<O> {
         }
     }
 
-    /// As [`Submission::in_loop`](super::Submission::in_loop); all reads are submitted to the ring together.
+    /// As [`Submission::in_loop`](super::Submission::in_loop); they are submitted to the ring together.
     pub fn in_loop(mut self, find: FindLoopRing) -> Batch<O> {
         self.find_loop = Some(find);
         self

@@ -117,6 +117,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
     let mut backlog = VecDeque::new();
     let mut finished: Vec<Handle> = Vec::new();
     let mut watched: Vec<Arc<dyn Watched>> = Vec::new();
+    let mut looked = Instant::now();
     let mut finishing = false;
     'running: loop {
         for message in inbox.take_all() {
@@ -124,7 +125,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
                 Message::Start(duty, rest) => backlog.push_back((duty, rest)),
                 Message::Cancel(task) => cancel(&mut context, &mut backlog, &task),
                 Message::StartHelper(member) => helpers.start_helper(member),
-                Message::Watch(one) => watched.push(one),
+                Message::Watch(watch) => watched.push(watch.accept()),
                 Message::Finish => {
                     finishing = true;
                     helpers.finish();
@@ -138,14 +139,18 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
         if finishing && is_idle && helpers.is_empty() {
             break;
         }
+        let looks = !watched.is_empty() || finishing && !helpers.is_empty();
         let until = PollOptions {
-            timeout: (!watched.is_empty()).then_some(Limits::LOOP_RING_TICK),
+            timeout: looks.then_some(Limits::LOOP_RING_TICK),
             ..PollOptions::default()
         };
         let polled = context.poll_with(until, |completion| {
             finished.push(completion.handle);
         });
-        watched.retain(|one| one.look());
+        if !watched.is_empty() && looked.elapsed() >= Limits::LOOP_RING_TICK {
+            watched.retain(|one| one.look());
+            looked = Instant::now();
+        }
         if polled.is_err() {
             // The program has closed a descriptor of the engine's, or a filter forbids to wait. The
             // kernel still uses the operations' memory.

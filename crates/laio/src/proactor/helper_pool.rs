@@ -5,7 +5,7 @@
 //! functions of the program ([`super::function`]). The driver starts them, so they have its rights.
 
 use super::any_function::AnyFunction;
-use super::inbox::{Inbox, Message, Rest, Watched};
+use super::inbox::{Inbox, Message, Rest, Watch, Watched};
 use super::shared::Shared;
 use super::task::{AnyTask, Duty, guarded};
 use crate::attempt::Why;
@@ -23,6 +23,7 @@ use crate::sys::thread::Thread;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, Limits, Options, transfer};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(super) struct HelperPool {
     /// The descriptors on which a helper makes a call, with the operations that wait for its end.
     lines: Mutex<Vec<Line>>,
     driver: Arc<Inbox>,
+    /// The reads of the driver that are in rings of event loops.
+    in_rings: AtomicUsize,
     /// The signal that interrupts cancelled calls; see [`Signal::install`].
     signal: Option<i32>,
     patience: PoolPatience,
@@ -89,6 +92,7 @@ impl HelperPool {
             jobs: JobQueue::new(Lanes::new(limits, true), Starts::Ordered),
             lines: Mutex::default(),
             driver,
+            in_rings: AtomicUsize::new(0),
             signal: options.cancel_signal,
             patience: PoolPatience::new(limits.spin_us),
             threads: (Mutex::new(0), Condvar::new()),
@@ -106,22 +110,35 @@ impl HelperPool {
         self.add(Lane::Bounded, work);
     }
 
-    /// Makes operations on the descriptors of this one wait until [`HelperPool::end_line_of`].
-    pub(super) fn begin_line(&self, duty: &Duty) {
+    /// A read is about to be added to a ring: operations on its descriptor wait until
+    /// [`HelperPool::end_in_ring`], and the driver does not end before.
+    pub(super) fn begin_in_ring(&self, duty: &Duty) {
+        self.in_rings.fetch_add(1, SeqCst);
+        self.begin_line(duty);
+    }
+
+    /// The read has left the ring, and is over.
+    pub(super) fn end_in_ring(&self, duty: &Duty) {
+        self.end_line_of(duty);
+        self.in_rings.fetch_sub(1, SeqCst);
+    }
+
+    /// The read has left the ring, and a helper makes the rest of it.
+    pub(super) fn go_on_from_ring(&self, duty: Duty, rest: Rest) {
+        self.add(Lane::Bounded, Work::Call(duty, rest));
+        self.in_rings.fetch_sub(1, SeqCst);
+    }
+
+    fn begin_line(&self, duty: &Duty) {
         if let Some(fd) = duty.links().into_iter().find_map(used) {
             let waiting = Vec::new();
             self.lock_lines().push(Line { fd, waiting });
         }
     }
 
-    /// Makes a helper make the rest of a call for which [`HelperPool::begin_line`] was called.
-    pub(super) fn go_on(&self, duty: Duty, rest: Rest) {
-        self.add(Lane::Bounded, Work::Call(duty, rest));
-    }
-
     /// Makes the driver look at something.
     pub(super) fn watch(&self, watched: Arc<dyn Watched>) {
-        self.driver.push([Message::Watch(watched)]);
+        self.driver.push([Message::Watch(Watch::new(watched))]);
     }
 
     /// Makes a helper run a function, which may wait for others.
@@ -172,9 +189,9 @@ impl HelperPool {
         self.jobs.finish();
     }
 
-    /// Whether the helpers have no work.
+    /// Whether the helpers have no work, and get none from rings.
     pub(super) fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+        self.in_rings.load(SeqCst) == 0 && self.jobs.is_empty()
     }
 
     /// Fails what no helper has begun with `ECANCELED`, interrupts the calls, and lets the helpers end.

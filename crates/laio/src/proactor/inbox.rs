@@ -23,8 +23,7 @@ pub(super) enum Message {
     Start(Duty, Rest),
     Cancel(Arc<dyn AnyTask>),
     StartHelper(Member),
-    /// Look at something until it wants no more.
-    Watch(Arc<dyn Watched>),
+    Watch(Watch),
     /// End when nothing is in flight.
     Finish,
     /// Cancel what is in flight, and end.
@@ -36,8 +35,29 @@ pub(super) trait Watched: Send + Sync {
     /// Returns whether the driver goes on to look.
     fn look(&self) -> bool;
 
-    /// The driver ends.
+    /// The driver ends, or has ended.
     fn stop(&self);
+}
+
+/// The order to look at something. If no driver accepts it, the thing is stopped.
+pub(super) struct Watch(Option<Arc<dyn Watched>>);
+
+impl Watch {
+    pub(super) fn new(watched: Arc<dyn Watched>) -> Watch {
+        Watch(Some(watched))
+    }
+
+    pub(super) fn accept(mut self) -> Arc<dyn Watched> {
+        self.0.take().expect("it is accepted once")
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(watched) = self.0.take() {
+            watched.stop();
+        }
+    }
 }
 
 /// What the attempt has left to the background.

@@ -1,5 +1,6 @@
 //! The ring of an event loop: the thread that polls the future of a read that would block submits the read,
-//! and the loop takes its CQE when the loop's own epoll reports the ring, so that no other thread is woken.
+//! and the loop takes its CQE when the loop's own epoll reports the ring, so that no other thread
+//! is woken while reads follow each other.
 //!
 //! The event loop may stand still while something waits for one of these reads, and it may end. Therefore a
 //! driver looks at the ring every [`Limits::LOOP_RING_TICK`] while reads are in flight.
@@ -15,13 +16,12 @@ use crate::background::ring::set_up_for_threads;
 use crate::operations::Link;
 use crate::sys::fork::Life;
 use crate::table::{Attempt, Opcode, Row};
-use crate::{BackendKind, Errno, Limits, Options};
+use crate::{BackendKind, Errno, Limits, Rights};
 use reads::{Reading, Reads, Taken};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 /// An io_uring of an event loop, for reads of files that would block: made by
@@ -30,8 +30,9 @@ use std::time::{Duration, Instant};
 ///
 /// The event loop watches the descriptor for readability, and then calls [`LoopRing::take_completions`],
 /// which wakes the tasks. A read that would block so costs one `io_uring_enter`, and no wakeup of another
-/// thread. Reads on remote file systems (FUSE, network), into several buffers, and what is not a read go to
-/// a driver as without the ring.
+/// thread while reads follow each other: the first one after a pause makes a driver look at the ring. Reads
+/// on remote file systems (FUSE, network), into several buffers, and what is not a read go to a driver as
+/// without the ring.
 ///
 /// Clones are the same ring. It is open until [`LoopRing::close`].
 #[derive(Clone)]
@@ -43,21 +44,22 @@ pub type FindLoopRing = fn() -> Option<LoopRing>;
 struct Inner {
     /// A forked child must not use the ring, whose memory it shares with its parent.
     life: Life,
+    proactor: Weak<Shared>,
     descriptor: RawFd,
-    is_closed: AtomicBool,
     reads: Mutex<Reads>,
 }
 
 impl LoopRing {
-    pub(super) fn new(options: &Options) -> Result<LoopRing, Errno> {
+    pub(super) fn new(shared: &Arc<Shared>) -> Result<LoopRing, Errno> {
+        let options = &shared.options;
         if options.no_ring || options.backend != Some(BackendKind::Lazy) {
             return Err(Errno::OPNOTSUPP);
         }
         let ring = set_up_for_threads(options.limits.ring_entries)?;
         Ok(LoopRing(Arc::new(Inner {
             life: Life::current(),
+            proactor: Arc::downgrade(shared),
             descriptor: ring.as_raw_fd(),
-            is_closed: AtomicBool::new(false),
             reads: Mutex::new(Reads::new(ring)),
         })))
     }
@@ -72,7 +74,9 @@ impl LoopRing {
 
     /// Submits no more reads: those that would block go to a driver. Reads in flight end.
     pub fn close(&self) {
-        self.0.is_closed.store(true, Relaxed);
+        if self.0.life.is_current() {
+            self.0.lock().is_closed = true;
+        }
     }
 
     /// Adds a read, which [`LoopRing::enter`] submits.
@@ -85,14 +89,21 @@ impl LoopRing {
         rest: Rest,
         helpers: &Arc<HelperPool>,
     ) -> Result<(), (Duty, Rest)> {
-        if self.0.is_closed.load(Relaxed) || !self.0.life.is_current() {
+        if !self.0.life.is_current() {
             return Err((duty, rest));
         }
         let mut reads = self.0.lock();
+        let refused = if reads.is_queue_full() {
+            reads.submit()
+        } else {
+            Vec::new()
+        };
         if !reads.has_room() {
+            drop(reads);
+            refused.into_iter().for_each(Reading::go_to_helper);
             return Err((duty, rest));
         }
-        helpers.begin_line(&duty);
+        helpers.begin_in_ring(&duty);
         let added = reads.add(Reading {
             duty,
             rest,
@@ -101,23 +112,33 @@ impl LoopRing {
         });
         let watch = added.is_ok() && !std::mem::replace(&mut reads.is_watched, true);
         drop(reads);
+        refused.into_iter().for_each(Reading::go_to_helper);
         if watch {
             helpers.watch(self.0.clone());
         }
         added.map_err(|Reading { duty, rest, .. }| {
-            helpers.end_line_of(&duty);
+            helpers.end_in_ring(&duty);
             (duty, rest)
         })
     }
 
-    /// Cancels an operation that was added before, if it is still in flight.
-    pub(super) fn cancel(&self, task: &Arc<dyn AnyTask>) {
-        let refused = self.0.lock().cancel(|reading| reading.duty.is_for(task));
+    /// Cancels an operation that was added before. Returns false if it has left the ring.
+    pub(super) fn cancel(&self, task: &Arc<dyn AnyTask>) -> bool {
+        let (found, refused) = self.0.lock().cancel(|reading| reading.duty.is_for(task));
         refused.into_iter().for_each(Reading::go_to_helper);
+        found > 0
+    }
+
+    /// Whether the ring was made by this proactor, whose drivers look at it.
+    pub(super) fn is_of(&self, shared: &Arc<Shared>) -> bool {
+        std::ptr::eq(self.0.proactor.as_ptr(), Arc::as_ptr(shared))
     }
 
     /// Submits what was added. What the kernel does not take goes to helpers.
     pub(super) fn enter(&self) {
+        if !self.0.life.is_current() {
+            return;
+        }
         let refused = self.0.lock().submit();
         refused.into_iter().for_each(Reading::go_to_helper);
     }
@@ -132,7 +153,7 @@ impl Watched for Inner {
             reads.is_watched = false;
             return false;
         }
-        if reads.were_left() || self.is_closed.load(Relaxed) {
+        if reads.were_left() || reads.is_closed {
             let taken = reads.take();
             drop(reads);
             end(taken);
@@ -142,8 +163,10 @@ impl Watched for Inner {
 
     /// Closes the ring, cancels all reads, and waits until no read is in flight.
     fn stop(&self) {
-        self.is_closed.store(true, Relaxed);
-        let refused = self.lock().cancel(|_| true);
+        let mut reads = self.lock();
+        reads.is_closed = true;
+        let (_, refused) = reads.cancel(|_| true);
+        drop(reads);
         refused.into_iter().for_each(Reading::go_to_helper);
         while !self.wait_for_end(Limits::LOOP_RING_TICK) {}
     }
@@ -211,6 +234,8 @@ pub(super) fn takes(
         && rest.provisional.is_none()
         && !links[1].is_used()
         && shared.options.inject == Default::default()
+        // A thread with a table of descriptors of its own may share the ring with others.
+        && shared.options.whose_rights() != Rights::Thread
 }
 
 impl Drop for Inner {
@@ -219,7 +244,7 @@ impl Drop for Inner {
         let reads = self.reads.get_mut();
         let reads = reads.unwrap_or_else(|poisoned| poisoned.into_inner());
         if ended {
-            reads.free();
+            reads.close_ring();
         } else {
             // Also in a forked child, whose parent uses the ring.
             reads.leak();

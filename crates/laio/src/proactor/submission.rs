@@ -280,7 +280,7 @@ pub(super) fn place<O: Operation + Send>(
     };
     generation.handed_over.fetch_add(1, Relaxed);
     let maker = match maker {
-        Maker::Driver(driver) => running(&generation, driver, hop, find_loop),
+        Maker::Driver(driver) => running(shared, &generation, driver, hop, find_loop),
         Maker::OneShot => reserved.map_or(Running::None, Running::Reserved),
     };
     let task = Task::new(operation, batch);
@@ -363,6 +363,7 @@ enum Hop {
 }
 
 fn running(
+    shared: &Arc<Shared>,
     generation: &Generation,
     driver: Arc<Driver>,
     hop: Hop,
@@ -373,7 +374,10 @@ fn running(
             generation.direct.fetch_add(1, Relaxed);
             Running::Helper(driver)
         }
-        Hop::Loop => match find_loop.and_then(|find| find()) {
+        Hop::Loop => match find_loop
+            .and_then(|find| find())
+            .filter(|ring| ring.is_of(shared))
+        {
             Some(ring) => Running::Loop(driver, ring),
             None => Running::Driver(driver),
         },
@@ -472,9 +476,11 @@ impl<O: Operation + Send> Drop for InFlight<O> {
             match &self.maker {
                 Running::Driver(driver) | Running::Helper(driver) => driver.cancel(task),
                 Running::OneShot(thread) => thread.cancel(),
-                Running::Loop(_, ring) => {
+                Running::Loop(driver, ring) => {
                     let task: Arc<dyn AnyTask> = task;
-                    ring.cancel(&task);
+                    if !ring.cancel(&task) {
+                        driver.cancel(task);
+                    }
                 }
                 Running::Reserved(_) | Running::None => {}
             }

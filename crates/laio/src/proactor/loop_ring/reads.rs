@@ -17,17 +17,19 @@ const CANCEL: u64 = u64::MAX;
 pub(super) struct Reads {
     ring: ManuallyDrop<IoUring>,
     in_flight: Vec<Option<Reading>>,
-    free: Vec<usize>,
+    free_indexes: Vec<usize>,
     /// The user data of the SQEs that were added since the last `io_uring_enter`.
     unsubmitted: Vec<u64>,
     /// Whether the kernel has refused entries, which stay in the submission queue: nothing may enter the
     /// kernel for this ring again.
     is_broken: bool,
+    /// Whether reads are refused, because the event loop or the proactor has ended.
+    pub(super) is_closed: bool,
     /// Whether a driver looks at the ring.
     pub(super) is_watched: bool,
-    /// How often CQEs were taken, and how often at the last look.
-    taken: u64,
-    taken_before: u64,
+    /// The number of calls of [`Reads::take`], and what it was at the last look.
+    takes: u64,
+    takes_at_last_look: u64,
 }
 
 /// A read in flight. The kernel uses the memory of its operation, which the duty keeps.
@@ -52,17 +54,18 @@ impl Reads {
         Reads {
             ring: ManuallyDrop::new(ring),
             in_flight: Vec::new(),
-            free: Vec::new(),
+            free_indexes: Vec::new(),
             unsubmitted: Vec::new(),
             is_broken: false,
             is_watched: false,
-            taken: 0,
-            taken_before: 0,
+            takes: 0,
+            takes_at_last_look: 0,
+            is_closed: false,
         }
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.len() - self.free.len()
+        self.in_flight.len() - self.free_indexes.len()
     }
 
     /// Adds a read to the submission queue.
@@ -73,11 +76,11 @@ impl Reads {
         let Some(entry) = reading.entry() else {
             return Err(reading);
         };
-        let index = self.free.pop().unwrap_or(self.in_flight.len());
+        let index = self.free_indexes.pop().unwrap_or(self.in_flight.len());
         if !self.push(entry, index as u64) {
             // An index at the end was not used yet.
             if index < self.in_flight.len() {
-                self.free.push(index);
+                self.free_indexes.push(index);
             }
             return Err(reading);
         }
@@ -99,21 +102,21 @@ impl Reads {
         pushed
     }
 
-    /// Asks the kernel to cancel reads, one after the other. Returns what [`Reads::submit`] does.
-    pub(super) fn cancel(&mut self, wanted: impl Fn(&Reading) -> bool) -> Vec<Reading> {
-        let mut refused = Vec::new();
+    /// Asks the kernel to cancel reads, one after the other. Returns how many, and what [`Reads::submit`]
+    /// does.
+    pub(super) fn cancel(&mut self, wanted: impl Fn(&Reading) -> bool) -> (usize, Vec<Reading>) {
+        let (mut found, mut refused) = (0, self.submit());
         for index in 0..self.in_flight.len() {
             if let Some(reading) = &mut self.in_flight[index]
                 && wanted(reading)
             {
                 reading.is_cancelled = true;
-                let request = opcode::AsyncCancel::new(index as u64).build();
-                // Without the request the read ends later.
-                self.push(request, CANCEL);
+                found += 1;
+                self.push(opcode::AsyncCancel::new(index as u64).build(), CANCEL);
                 refused.extend(self.submit());
             }
         }
-        refused
+        (found, refused)
     }
 
     /// Submits what was added. Returns the reads that the kernel refuses to take; then the ring takes no
@@ -137,17 +140,24 @@ impl Reads {
         reads.map(|index| self.remove(index as usize)).collect()
     }
 
-    /// Whether another read can be added.
+    /// Whether [`Reads::submit`] must make room in the submission queue.
+    pub(super) fn is_queue_full(&mut self) -> bool {
+        self.ring.submission().is_full()
+    }
+
+    /// Whether another read may be added.
     pub(super) fn has_room(&self) -> bool {
         // The completion queue has a place for each read.
-        !self.is_broken && self.in_flight() < self.ring.params().cq_entries() as usize
+        !self.is_closed
+            && !self.is_broken
+            && self.in_flight() < self.ring.params().cq_entries() as usize
     }
 
     /// Takes the CQEs. The rest of a short read is submitted again: only a read of 0 bytes is the end of
     /// the file.
     pub(super) fn take(&mut self) -> Taken {
         let mut taken = Taken::default();
-        self.taken += 1;
+        self.takes += 1;
         loop {
             let cqes: Vec<_> = self.ring.completion().collect();
             if cqes.is_empty() && !self.flush_overflow() {
@@ -196,19 +206,19 @@ impl Reads {
     }
 
     fn remove(&mut self, index: usize) -> Reading {
-        self.free.push(index);
+        self.free_indexes.push(index);
         self.in_flight[index].take().expect("it is in flight")
     }
 
-    /// Whether there are CQEs, and not one was taken since this was called last.
+    /// Whether there are CQEs, and [`Reads::take`] was not called since the last look.
     pub(super) fn were_left(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.taken_before, self.taken);
+        let before = std::mem::replace(&mut self.takes_at_last_look, self.takes);
         let has_cqes = !self.ring.completion().is_empty() || self.ring.submission().cq_overflow();
-        has_cqes && before == self.taken
+        has_cqes && before == self.takes
     }
 
     /// Closes the ring, into which nothing must be in flight.
-    pub(super) fn free(&mut self) {
+    pub(super) fn close_ring(&mut self) {
         debug_assert_eq!(self.in_flight(), 0, "the kernel uses the memory of a read");
         // SAFETY: it is not used again, because its owner ends.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
@@ -223,7 +233,7 @@ impl Reads {
 impl Reading {
     /// Ends the operation with the bytes that were read.
     pub(super) fn end(self) {
-        self.helpers.end_line_of(&self.duty);
+        self.helpers.end_in_ring(&self.duty);
         let result = match self.rest.done {
             0 if self.is_cancelled => Err(Errno::CANCELED),
             done => Ok(done),
@@ -232,7 +242,7 @@ impl Reading {
     }
 
     pub(super) fn go_to_helper(self) {
-        self.helpers.go_on(self.duty, self.rest);
+        self.helpers.go_on_from_ring(self.duty, self.rest);
     }
 
     /// The SQE for what is left of the read.

@@ -3,7 +3,7 @@
 use super::support::{Counted, block_on, poll_once};
 use crate::harness::{LIMIT, watch};
 use laio::ops::{OpenFile, Read, ReadAt};
-use laio::{BackendKind, LoopRing, Options, Proactor, Submission};
+use laio::{BackendKind, LoopRing, Options, Proactor, Rights, Submission};
 use laio_testing::limit::wait_until;
 use laio_testing::temp::{cold_file, file_with, pattern, pipe, scratch};
 use laio_testing::{Skip, child, or_skip, test_name};
@@ -31,7 +31,12 @@ fn ring_of_this_thread() -> Option<LoopRing> {
 
 /// A proactor with a driver, and a ring for this thread.
 fn proactor_and_ring() -> Option<(Proactor, LoopRing)> {
-    let proactor = Proactor::new(Options::new().backend(BackendKind::Lazy)).expect("a proactor");
+    let proactor = Proactor::new(
+        Options::new()
+            .backend(BackendKind::Lazy)
+            .rights(Rights::Process),
+    )
+    .expect("a proactor");
     let ring = proactor.loop_ring();
     let ring = or_skip(ring.map_err(|errno| Skip::because("io_uring", errno.to_string())))?;
     RING.set(Some(ring.clone()));
