@@ -1,7 +1,7 @@
 //! Files sent with `sendfile` from the page cache, without a copy.
 //!
 //! No flag prevents `sendfile` from blocking on a disk. So the worker calls it only for chunks that were read
-//! or sent within [`OpenFile::AGE_MAX`]: by an earlier request for the same cached file, or by this request,
+//! or sent within `OpenFile::AGE_MAX`: by an earlier request for the same cached file, or by this request,
 //! which reads what is in the page cache without keeping the bytes. A helper calls it for the others.
 
 use super::send_buffer::{send_deadline, send_more, would_block};
