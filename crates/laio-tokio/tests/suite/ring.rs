@@ -1,6 +1,7 @@
 //! A ring in the runtime. `sandboxes` runs all other tests in runtimes with one.
 
 use crate::support::{LIMIT, each_runtime};
+use laio_testing::forbid::{self, Forbid};
 use laio_testing::temp::{cold_file, pattern, scratch};
 use laio_testing::{Skip, child, limit::within, or_skip, test_name};
 use laio_tokio::{fs, ring};
@@ -71,6 +72,25 @@ async fn read(what: &str, mut file: fs::File) -> Vec<u8> {
             found
         }
     }
+}
+
+#[test]
+fn without_io_uring_a_runtime_has_no_ring() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
+    forbid::child(test_name!(), &Forbid::io_uring(libc::EPERM), || {
+        let contents = pattern(200_000, 4);
+        let Some(file) = cold(&contents) else {
+            return;
+        };
+        let [runtime, _] = each_runtime();
+        let started = runtime.block_on(async { ring::start() });
+        assert_eq!(started.unwrap_err().raw_os_error(), Some(libc::EPERM));
+        let found = runtime.block_on(read("read_ranges", file));
+        assert!(found == contents[50_000..], "other bytes");
+        assert_eq!(in_loops(), 0);
+    });
 }
 
 /// A task that holds the only thread of its runtime up, as `futures::executor::block_on` does.

@@ -7,12 +7,15 @@ use laio_testing::sandbox::{Environment, Sandbox};
 use laio_testing::{NO_SKIP, SKIPS, or_skip};
 use std::process::{Command, Stdio};
 
+/// The tests that need io_uring.
+const RING: &str = "ring::";
+
 #[test]
 fn every_other_test_without_io_uring() {
     if laio_testing::lacks("seccomp") {
         return;
     }
-    let mut command = every_test_but(&[]);
+    let mut command = every_test_but(&[RING]);
     forbid::restrict(&mut command, &Forbid::io_uring(libc::EPERM));
     check(command);
 }
@@ -25,7 +28,7 @@ fn every_other_test_with_a_ring_in_the_runtime() {
 }
 
 laio_testing::each_test! {
-    every_other_test_with_io_uring_disabled => every_other_test_in(Environment::IoUringDisabled, &[]);
+    every_other_test_with_io_uring_disabled => every_other_test_in(Environment::IoUringDisabled, &[RING]);
     // Faults reach the program by pidfd_getfd, which the filter forbids to the test.
     every_other_test_as_in_docker => every_other_test_in(Environment::Docker, &["failing_calls"]);
     /// As a service of systemd with a user of its own: with `no_new_privs`, without capabilities or filters.
