@@ -44,7 +44,8 @@ fn a_dropped_file_is_closed_in_the_background() {
             });
             drop(runtime);
         });
-        assert!(wait_until(LIMIT, || disk.hung() == 2));
+        // More, if another test starts a process, which closes its copy of the descriptor.
+        assert!(wait_until(LIMIT, || disk.hung() >= 2));
         disk.clear_all();
         disk.release(Released::Served);
         assert!(wait_until(LIMIT, || disk.hung() == 0));
