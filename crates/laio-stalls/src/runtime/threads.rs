@@ -7,8 +7,8 @@ use super::stall::{Stall, StallCause};
 use crate::own::{OwnLook, OwnThread};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// How many functions a stall has.
 const FRAMES: usize = 8;
@@ -19,23 +19,21 @@ type Threads = BTreeMap<u32, Arc<OwnThread>>;
 #[derive(Debug, Default)]
 pub struct KnownThreads {
     threads: Mutex<Threads>,
-    changed: Condvar,
 }
 
 impl KnownThreads {
     /// Adds a worker.
     pub fn add(&self, thread: OwnThread) {
         self.lock().insert(thread.tid(), Arc::new(thread));
-        self.changed.notify_all();
     }
 
-    /// Waits until so many are known, at most for this time.
+    /// Holds the calling thread until so many are known, at most for this time. It does not sleep: a watch
+    /// would report a worker without a processor as one that waits for a lock.
     pub fn wait_for(&self, workers: usize, time: Duration) {
-        let is_incomplete = |threads: &mut Threads| threads.len() < workers;
-        drop(
-            self.changed
-                .wait_timeout_while(self.lock(), time, is_incomplete),
-        );
+        let begin = Instant::now();
+        while self.count() < workers && begin.elapsed() < time {
+            std::thread::yield_now();
+        }
     }
 
     /// How many are known.
