@@ -245,17 +245,17 @@ impl<R: WatchedRuntime> Watcher<R> {
         }
         if is_late {
             self.threads.remember();
+            // A worker may have gone to sleep meanwhile, whose thread is now remembered as one that sleeps.
+            for (index, worker) in self.workers.iter_mut().enumerate() {
+                worker.note(self.runtime.turns(index));
+            }
         }
     }
 
     /// Reports workers that have stalled. Returns how many, because for the last ones no thread may be found
     /// that stands still.
     fn report(&mut self, stalled: &[usize]) -> usize {
-        let half = self.watch.over / 2;
-        let parked = self
-            .workers
-            .iter()
-            .filter(|worker| worker.is_parked_for(half));
+        let parked = self.workers.iter().filter(|worker| worker.has_slept());
         let places = self.threads.places(parked.count(), stalled.len());
         let found = places.len().min(stalled.len());
         for (index, thread) in stalled.iter().zip(places) {

@@ -57,9 +57,19 @@ impl WorkerTurns {
         self.time
     }
 
-    /// Whether it has slept at least so long.
-    pub(crate) fn is_parked_for(&self, time: Duration) -> bool {
-        self.is_parked() && self.time >= time
+    /// Takes counts without a look.
+    pub(crate) fn note(&mut self, counts: TurnCounts) {
+        if self.counts != counts {
+            *self = WorkerTurns {
+                counts,
+                ..WorkerTurns::default()
+            };
+        }
+    }
+
+    /// Whether it has slept since the last look.
+    pub(crate) fn has_slept(&self) -> bool {
+        self.is_parked() && !self.time.is_zero()
     }
 
     /// The count grows when it parks and when it goes on.
@@ -115,7 +125,7 @@ mod tests {
         let mut worker = WorkerTurns::default();
         let found = looks(&mut worker, &[(1, MS); 100]);
         assert!(found.iter().all(|turn| *turn == Turn::Recent));
-        assert!(worker.is_parked_for(OVER) && !WorkerTurns::default().is_parked_for(MS));
+        assert!(worker.has_slept() && !WorkerTurns::default().has_slept());
     }
 
     #[test]
